@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from lightloom import Scenario, simulate, testbed
 from lightloom.errors import InputError
-from lightloom.testbed import nics, replay, system
+from lightloom.testbed import demo, nics, replay, system
 from lightloom.testbed.iteration import iteration, payload_share
+from lightloom.testbed.replay import shape_of
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
 
@@ -149,3 +150,18 @@ def test_the_controller_is_told_the_rule_and_the_switchs_delay(tmp_path: Path) -
     assert {'kind = "algorithm-1"', "hysteresis = false", 'delay = "40 ms"'} <= set(lines)
     with pytest.raises(InputError, match="--decision: best: must be one of timed, algorithm-1"):
         testbed.Shape(decision="best")
+    with pytest.raises(InputError, match="--decision: matchings: is not read without a region's"):
+        testbed.Shape(decision="matchings", eps="railx", grid="3x3")
+    with pytest.raises(InputError, match="--no-hysteresis: is not read without a region's"):
+        testbed.Shape(hysteresis=False, planes=2)
+
+
+def test_the_demo_has_its_rows_and_refuses_numbers() -> None:
+    for at in (demo.HOT, demo.EVEN):
+        rows = dict(demo.eight(at))
+        assert [len(rows), rows["MixNet, the preset"].fabric.hysteresis] == [3, True]
+        for scenario in rows.values():
+            assert shape_of(scenario, RATE, 20.0).servers == 8
+            assert len(iteration(scenario, simulate(scenario), RATE, 20.0).steps) == 16
+    with pytest.raises(InputError, match=r"--seconds: 0\.5: must be from 1 to 600"):
+        demo.demo(RATE, 0.5, 0)

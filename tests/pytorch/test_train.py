@@ -49,6 +49,8 @@ def test_losses_are_those_of_gloo_and_of_one_process(tmp_path: Path) -> None:
         ([], {}, "RANK: is no number in the environment; `lightloom testbed run -- python -m"),
         (["--experts", "6"], {"RANK": "0"}, "--experts 6: must be a multiple of the 4 ranks"),
         (["--iterations", "0"], {"RANK": "0"}, "--iterations 0: must be 1 to "),
+        (["--block", "--no-announce"], {"RANK": "0"}, "--block: is read with --backend lightloom"),
+        (["--out", "none/out.json"], {"RANK": "0"}, "--out none/out.json: there is no directory"),
         (["--backend", "x"], {"RANK": "0"}, "argument --backend: invalid choice: 'x'"),
         (["--text", "none"], {"RANK": "0"}, "--text none: no such file or directory"),
     ],

@@ -354,10 +354,13 @@ class Rank:
             the controller's number of these circuits. If it is another at another server, circuits
             are changing just now.
         """
-        self._round += 1
-        demand: dict[str, Any] = {"round": self._round, "bytes": [int(it) for it in sent_bytes]}
+        demand: dict[str, Any] = {"bytes": [int(it) for it in sent_bytes]}
         if ahead is not None:
+            if set(ahead) != set(AHEAD):
+                raise InputError(f"ahead: {', '.join(ahead)}: must have {', '.join(AHEAD)}")
             demand["ahead"] = {key: int(ahead[key]) for key in AHEAD}
+        self._round += 1
+        demand["round"] = self._round
         answer: dict[str, Any] = self._link.ask({"demand": demand}).result()
         return answer
 

@@ -115,8 +115,11 @@ def _run(given: argparse.Namespace) -> None:
         raise InputError(f"--experts {settings.experts}: must be a multiple of the {size} ranks")
     source, description = standard_library() if given.text is None else text_at(given.text)
     corpus = tokenize(source, description, settings.vocabulary)
-    if given.record is not None:
-        check_place("--record", given.record)
+    for flag, path in (("--record", given.record), ("--out", given.out)):
+        if path is not None:
+            check_place(flag, path)
+    if given.block and (given.no_announce or given.backend != "lightloom"):
+        raise InputError("--block: is read with --backend lightloom, without --no-announce")
     checkpoints = _checkpoints(given, settings, corpus.digest)
     try:
         import torch
@@ -127,8 +130,6 @@ def _run(given: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     dist.init_process_group(given.backend)
-    if given.block and (given.no_announce or given.backend != "lightloom"):
-        raise InputError("--block: is read with --backend lightloom, without --no-announce")
     announces = given.backend == "lightloom" and not given.no_announce
     found = {"backend": given.backend, "ranks": size, "text": corpus.description}
     records = given.record is not None
@@ -138,18 +139,11 @@ def _run(given: argparse.Namespace) -> None:
     counts = found.pop("counts", None)
     if dist.get_rank() == 0:
         if given.out is not None:
-            _write(given.out, found)
+            given.out.write_text(json.dumps(found) + "\n")
         if records:
             _recorded(settings, corpus, counts, found).save(given.record)
         print(json.dumps(found) if given.json else _words(found))
     dist.destroy_process_group()
-
-
-def _write(place: Path, found: dict[str, Any]) -> None:
-    try:
-        place.write_text(json.dumps(found) + "\n")
-    except OSError as error:
-        raise InputError(f"--out: {place}: {error.strerror}") from None
 
 
 def _checkpoints(given: argparse.Namespace, settings: Recording, text: str) -> Checkpoints | None:

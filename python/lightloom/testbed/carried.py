@@ -24,8 +24,8 @@ from typing import Any
 
 from lightloom import _core, daemon
 from lightloom.errors import InputError, RunError
-from lightloom.plan.file import Plan
-from lightloom.testbed import record, system
+from lightloom.plan.file import CollectiveTask, Plan
+from lightloom.testbed import ends, record, system
 from lightloom.testbed.planes import receiving
 from lightloom.testbed.runtimes import CHUNK_BYTES, LOST_MS
 from lightloom.testbed.shape import Shape
@@ -83,6 +83,20 @@ class Carried:
     latency_seconds: tuple[float, ...]
 
 
+def need_planes(shape: Shape) -> None:
+    """Refuse a testbed without planes.
+
+    Raises
+    ------
+    InputError
+        If it has none.
+    """
+    if shape.planes is None:
+        raise InputError(
+            f"--name: {shape.name}: has no planes: `lightloom testbed up --planes 4` makes some"
+        )
+
+
 def refuse_misfit(shape: Shape, plan: Plan, kind: str | None = None) -> None:
     """Refuse a plan that the testbed cannot carry out, or that is of another collective.
 
@@ -110,11 +124,8 @@ def refuse_misfit(shape: Shape, plan: Plan, kind: str | None = None) -> None:
     ...
     lightloom.errors.InputError: the plan is of 3 nodes; the testbed has 4 servers
     """
-    if shape.planes is None:
-        raise InputError(
-            f"--name: {shape.name}: has no planes: `lightloom testbed up --planes 4` makes some"
-        )
-    machine, task = plan.machine, plan.task
+    need_planes(shape)
+    machine = plan.machine
     if machine.grid:
         raise InputError("the plan is over a grid; planes of a testbed join all servers")
     for what, planned, there in (
@@ -123,8 +134,7 @@ def refuse_misfit(shape: Shape, plan: Plan, kind: str | None = None) -> None:
     ):
         if planned != int(there.split()[0]):
             raise InputError(f"the plan is of {planned} {what}; the testbed has {there}")
-    if task.kind != "collective":
-        raise InputError(f"the plan is of {task.kind}; allowed: plans of algorithms")
+    task = _collective(plan)
     primitive = _messages(plan)["primitive"]
     if primitive not in KINDS.values() or (kind is not None and primitive != KINDS[kind]):
         allowed = ", ".join(KINDS.values()) if kind is None else KINDS[kind]
@@ -132,10 +142,14 @@ def refuse_misfit(shape: Shape, plan: Plan, kind: str | None = None) -> None:
     plan.check()
 
 
+def _collective(plan: Plan) -> CollectiveTask:
+    if plan.task.kind != "collective":
+        raise InputError(f"the plan is of {plan.task.kind}; allowed: plans of algorithms")
+    return plan.task
+
+
 def _messages(plan: Plan) -> dict[str, Any]:
-    task = plan.task
-    if task.kind != "collective":
-        raise InputError(f"the plan is of {task.kind}; allowed: plans of algorithms")
+    task = _collective(plan)
     text = _core.plan_messages(task.algorithm, plan.machine.nodes, int(task.size_bytes), "[]")
     return dict(json.loads(text))
 
@@ -275,14 +289,7 @@ def _processes() -> Iterator[list[subprocess.Popen[bytes]]]:
         yield processes
     finally:
         with system.uninterrupted():
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                try:
-                    process.wait(START_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            ends.end(processes)
 
 
 def _start(

@@ -20,7 +20,7 @@ from lightloom.errors import InputError
 from lightloom.plan import Plan
 from lightloom.testbed import record, system
 from lightloom.testbed.alone import only_one
-from lightloom.testbed.carried import KINDS, Carried, carry_out, refuse_misfit
+from lightloom.testbed.carried import KINDS, Carried, carry_out, need_planes, refuse_misfit
 from lightloom.testbed.planning import plan_of, times
 from lightloom.testbed.runtimes import CHUNK_BYTES
 from lightloom.testbed.shape import Shape
@@ -171,10 +171,7 @@ def carried_plans(
     """
     shape = record.known(name)
     system.check()
-    if shape.planes is None:
-        raise InputError(
-            f"--name: {name}: has no planes: `lightloom testbed up --planes 4` makes some"
-        )
+    need_planes(shape)
     for at, (kind, plan) in enumerate(zip(wanted.kinds, wanted.plans, strict=False)):
         _refuse(shape, plan, kind, wanted.size_bytes, at)
     # Sizes and algorithms are refused before anything changes.

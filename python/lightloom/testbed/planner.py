@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from lightloom.errors import InputError, RunError
 from lightloom.plan import Plan
 from lightloom.runtime.rank import ELEMENTS
@@ -24,9 +26,6 @@ from lightloom.testbed.carried import KINDS, block_bytes, block_count, carry_out
 from lightloom.testbed.planning import plan_of, times
 from lightloom.testbed.shape import Shape
 from lightloom.units import Time
-
-# Bytes of an element.
-SIZES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}
 
 
 @dataclass(frozen=True)
@@ -81,19 +80,15 @@ class Planner:
             streams = [self._listener.accept()[0].makefile("rw") for _ in range(ranks)]
         except OSError:
             return  # the job has ended before
-        while True:
-            try:
-                lines = [stream.readline() for stream in streams]
-                if not all(lines):
-                    for stream in streams:
-                        stream.close()
-                    return
-                asked = [json.loads(line) for line in lines]
-                for stream, answer in zip(streams, self._answers(asked), strict=True):
-                    stream.write(json.dumps(answer) + "\n")
-                    stream.flush()
-            except (OSError, ValueError):
-                return  # a rank has ended in the midst
+        with contextlib.ExitStack() as open_:
+            for stream in streams:
+                open_.enter_context(contextlib.closing(stream))
+            with contextlib.suppress(OSError, ValueError):  # a rank has ended in the midst
+                while all(lines := [stream.readline() for stream in streams]):
+                    asked = [json.loads(line) for line in lines]
+                    for stream, answer in zip(streams, self._answers(asked), strict=True):
+                        stream.write(json.dumps(answer) + "\n")
+                        stream.flush()
 
     def _answers(self, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
         numbers = [question.pop("rank") for question in asked]
@@ -139,7 +134,7 @@ class Planner:
         taken = self._times[kind]
         plan = plan_of(shape, kind, size_bytes, *taken)
         # Blocks of whole elements.
-        whole = block_count(plan) * (SIZES[element] if kind == "allreduce" else 1)
+        whole = block_count(plan) * (np.dtype(element).itemsize if kind == "allreduce" else 1)
         if size_bytes % whole:
             plan = plan_of(shape, kind, -(-size_bytes // whole) * whole, *taken)
         return Kept(plan, element)

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,14 +44,17 @@ def pattern(source: int, target: int, number: int, length: int) -> Bytes:
     return np.frombuffer(drawn.bytes(length), dtype=np.uint8)
 
 
-def all_to_all(rank: Rank, matrix: npt.NDArray[np.uint64], number: int, path: str | None) -> Work:
-    """Send every rank what the matrix says, and check what comes.
+class Made(NamedTuple):
+    """An all-to-all of a rank: what it sends, room for what comes, and how much of each by rank."""
 
-    Raises
-    ------
-    SystemExit
-        If a byte is not what was sent.
-    """
+    sent: Bytes
+    received: Bytes
+    sends: list[int]
+    receives: list[int]
+
+
+def made(rank: Rank, matrix: npt.NDArray[np.uint64], number: int) -> Made:
+    """Return what a rank sends of what the matrix says, and room for what comes."""
     me = rank.rank
     sends = [int(count) for count in matrix[me]]
     receives = [int(count) for count in matrix[:, me]]
@@ -61,13 +64,37 @@ def all_to_all(rank: Rank, matrix: npt.NDArray[np.uint64], number: int, path: st
         sent[at : at + length] = pattern(me, target, number, length)
         at += length
     received[:] = 0
-    rank.barrier()
-    work = rank.all_to_all(received, sent, receives, sends, path=path)
+    return Made(sent, received, sends, receives)
+
+
+def check(rank: Rank, one: Made, number: int) -> None:
+    """Check every byte that came.
+
+    Raises
+    ------
+    SystemExit
+        If a byte is not what was sent.
+    """
     at = 0
-    for source, length in enumerate(receives):
-        if not (received[at : at + length] == pattern(source, me, number, length)).all():
-            raise SystemExit(f"rank {me}: bytes of rank {source} are not those that it sent")
+    for source, length in enumerate(one.receives):
+        right = pattern(source, rank.rank, number, length)
+        if not np.array_equal(one.received[at : at + length], right):
+            raise SystemExit(f"rank {rank.rank}: bytes of rank {source} are not those that it sent")
         at += length
+
+
+def all_to_all(rank: Rank, matrix: npt.NDArray[np.uint64], number: int, path: str | None) -> Work:
+    """Send every rank what the matrix says, and check what comes.
+
+    Raises
+    ------
+    SystemExit
+        If a byte is not what was sent.
+    """
+    one = made(rank, matrix, number)
+    rank.barrier()
+    work = rank.all_to_all(one.received, one.sent, one.receives, one.sends, path=path)
+    check(rank, one, number)
     return work
 
 

@@ -15,53 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lightloom.errors import RunError
 from lightloom.runtime import Rank
-from lightloom.testbed.program import pattern
+from lightloom.testbed.program import Made, check, made
 
 # What lies ahead of circuits that stay.
 STAYS = {"uses": 1_000_000, "hidden_ps": 0, "later": 0, "changes": 0}
-Bytes = npt.NDArray[np.uint8]
-
-
-def buffers(
-    rank: Rank, demands: npt.NDArray[np.uint64]
-) -> list[tuple[Bytes, Bytes, list[int], list[int]]]:
-    """Return by step what is sent, room for what comes, and how much of each by rank [B]."""
-    found = []
-    for number, matrix in enumerate(demands):
-        sends = [int(count) for count in matrix[rank.rank]]
-        receives = [int(count) for count in matrix[:, rank.rank]]
-        sent, received = rank.empty(sum(sends), "uint8"), rank.empty(sum(receives), "uint8")
-        at = 0
-        for target, length in enumerate(sends):
-            sent[at : at + length] = pattern(rank.rank, target, number, length)
-            at += length
-        found.append((sent, received, sends, receives))
-    return found
-
-
-def check(
-    rank: Rank, demands: npt.NDArray[np.uint64], made: list[tuple[Bytes, Bytes, Any, Any]]
-) -> None:
-    """Check every byte that came, and forget it.
-
-    Raises
-    ------
-    SystemExit
-        If a byte is not what was sent.
-    """
-    for number, (_, received, _, receives) in enumerate(made):
-        at = 0
-        for source, length in enumerate(receives):
-            if not np.array_equal(
-                received[at : at + length], pattern(source, rank.rank, number, length)
-            ):
-                raise SystemExit(f"rank {rank.rank}: bytes of rank {source} are not what it sent")
-            at += length
-        received[:] = 0
 
 
 def main(place: Path) -> None:
@@ -70,7 +30,7 @@ def main(place: Path) -> None:
     demands = np.load(place / "demands.npy")
     said = []
     with Rank() as rank, ThreadPoolExecutor(1) as asks:
-        made = buffers(rank, demands)
+        steps = [made(rank, matrix, number) for number, matrix in enumerate(demands)]
         standing: dict[str, Any] = {"ports": []}
         if plan["circuits"]:
             # Set for as long as there is: whatever a change costs.
@@ -79,17 +39,19 @@ def main(place: Path) -> None:
                 raise SystemExit(f"rank {rank.rank}: the controller has set no circuits at first")
         for _ in range(plan["iterations"]):
             rank.barrier()
-            said.append(_one(rank, asks, plan, made, standing))
-            check(rank, demands, made)
+            said.append(_one(rank, asks, plan, steps, standing))
+            for number, one in enumerate(steps):
+                check(rank, one, number)
+                one.received[:] = 0
     (place / f"rank-{rank.rank}.json").write_text(json.dumps(said))
 
 
 def _one(
-    rank: Rank, asks: ThreadPoolExecutor, plan: dict[str, Any], made: list[Any],
+    rank: Rank, asks: ThreadPoolExecutor, plan: dict[str, Any], steps: list[Made],
     standing: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     rows, begun = [], time.perf_counter()
-    for step, (sent, received, sends, receives) in zip(plan["steps"], made, strict=True):
+    for step, (sent, received, sends, receives) in zip(plan["steps"], steps, strict=True):
         then = time.perf_counter()
         answer: Future[dict[str, Any]] | None = None
         if step["when"] == "hide":

@@ -195,6 +195,12 @@ class Shape:
         ):
             if value is not None and self.eps != eps:
                 raise InputError(f"{flag}: {value}: is read with {reader} alone")
+        if not self.region:
+            why = "is not read without a region's controller (--railx, --planes)"
+            if self.decision != DECISIONS[0]:
+                raise InputError(f"--decision: {self.decision}: {why}")
+            if not self.hysteresis:
+                raise InputError(f"--no-hysteresis: {why}")
 
     def _check_planes(self) -> None:
         """Set what planes say: optical NICs."""
