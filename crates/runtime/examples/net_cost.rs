@@ -162,8 +162,7 @@ fn plain(task: &Task, bounded: bool) -> (f64, f64) {
     for stream in streams.iter().filter(|_| bounded) {
         socket2::SockRef::from(stream).set_tcp_notsent_lowat(send_buffer).expect("TCP");
     }
-    let mut memory: Vec<_> =
-        streams.iter().map(|_| [vec![me as u8; part], vec![me as u8; part]]).collect();
+    let mut memory: Vec<_> = streams.iter().map(|_| [vec![7; part], vec![7; part]]).collect();
     let (began, before) = (Instant::now(), cpu());
     std::thread::scope(|scope| {
         for (mut stream, memory) in streams.into_iter().zip(&mut memory) {

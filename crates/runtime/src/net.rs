@@ -58,6 +58,7 @@ mod doors;
 mod gate;
 mod landings;
 mod listening;
+mod low_water;
 mod memory;
 mod node;
 mod outputs;

@@ -16,7 +16,15 @@ fn as_is(settings: Settings) -> Settings {
 
 #[test]
 fn a_wrong_frame_breaks_its_lane_and_nothing_else() {
-    let chunk = ChunkHeader { group: 1, number: 0, source: 0, epoch: 0, offset: 0, length: 10 };
+    let chunk = ChunkHeader {
+        group: 1,
+        number: 0,
+        source: 0,
+        epoch: 0,
+        offset: 0,
+        length: 10,
+        asks: false,
+    };
     let far = ChunkHeader { number: 5, offset: 900, ..chunk };
     let table: Vec<(Vec<u8>, &str)> = vec![
         (vec![0; 32], "a frame begins with 0x0000, not with 0x4c4c"),
@@ -70,7 +78,8 @@ fn a_chunk_that_has_come_in_part_breaks_its_lane() {
     let mut pair = Pair::up(as_is);
     pair.expect(0, 100);
     let chunk = |offset, length| {
-        let header = ChunkHeader { group: 1, number: 0, source: 0, epoch: 0, offset, length };
+        let header =
+            ChunkHeader { group: 1, number: 0, source: 0, epoch: 0, offset, length, asks: false };
         let mut bytes = Frame::Chunk(header).encode().to_vec();
         bytes.resize(32 + length as usize, 0);
         bytes

@@ -56,6 +56,61 @@ fn a_chunk_takes_its_lane_else_a_circuit_else_the_packet_lane_with_least_before_
 }
 
 #[test]
+fn chunks_are_acknowledged_together_the_last_at_once_and_none_late() {
+    let hold = Time::from_ms(5);
+    let change = |it| Settings { window: 1_000, together: 300, hold, ..it };
+    let mut pair = Pair::up(change);
+    // Says whether endpoint 1 has something to say, and lets it.
+    let answers = |pair: &mut Pair| {
+        pair.collect();
+        let outputs = std::mem::take(&mut pair.ends[1].outputs);
+        let sends = outputs.iter().any(|it| matches!(it, Output::Send { .. }));
+        if sends {
+            pair.carry(1, 0);
+        }
+        sends
+    };
+    pair.post(0, 1_000, 0);
+    answers(&mut pair); // ready
+    let said: Vec<bool> = (0..10)
+        .map(|_| {
+            let chunk = pair.take(0, 0, usize::MAX).expect("a window of ten");
+            pair.give(1, 0, &chunk);
+            answers(&mut pair)
+        })
+        .collect();
+    // The first brings the acknowledgement of ready, so its lane has its turn.
+    let yes = |at: usize| [0, 3, 6, 9].contains(&at);
+    assert_eq!(said, (0..10).map(yes).collect::<Vec<_>>(), "each third, and the last");
+    assert_eq!(pair.ends[0].exchange.nic_statistics(0).frames_received, 5, "with ready");
+    pair.post(1, 1_000, 0);
+    answers(&mut pair);
+    pair.ends[1].exchange.timeout(pair.now);
+    for says in [true, false] {
+        let chunk = pair.take(0, 0, usize::MAX).expect("ten are to come");
+        pair.give(1, 0, &chunk);
+        assert_eq!(answers(&mut pair), says);
+    }
+    assert_eq!(pair.ends[1].exchange.next_timeout(), pair.now.saturating_add(hold));
+    pair.now = pair.now.saturating_add(hold);
+    pair.ends[1].exchange.timeout(pair.now);
+    assert!(answers(&mut pair), "but none came");
+    assert!(pair.ends[1].exchange.next_timeout() > pair.now);
+    pair.flow();
+    assert_eq!(pair.said(0)[2..], ["done", "done"]);
+}
+
+#[test]
+fn a_window_that_is_full_asks() {
+    let mut pair = Pair::up(as_is); // 100 B a chunk, 250 B a window
+    pair.post(0, 300, 0);
+    pair.carry(1, 0);
+    let asks: Vec<u8> = (0..2).map(|_| pair.take(0, 0, usize::MAX).expect("it fits")[3]).collect();
+    assert_eq!(asks, [0, 1]);
+    assert!(pair.take(0, 0, usize::MAX).is_none());
+}
+
+#[test]
 fn a_chunk_after_one_that_lies_behind_it_is_out_of_order() {
     let mut pair = Pair::up(as_is);
     pair.post(0, 300, 2); // two packet lanes share it: the first and the last chunk, and the one between

@@ -44,6 +44,7 @@ pub enum FrameError {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fields {
     pub kind: u8,
+    pub flags: u8,
     pub group: u32,
     pub number: u64,
     pub offset: u64,
@@ -57,6 +58,7 @@ impl Fields {
         let mut bytes = [0; HEADER];
         bytes[0..2].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[2] = self.kind;
+        bytes[3] = self.flags;
         bytes[4..8].copy_from_slice(&self.group.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.offset.to_le_bytes());
@@ -69,6 +71,7 @@ impl Fields {
     pub fn decode(bytes: &[u8; HEADER]) -> Self {
         Fields {
             kind: bytes[2],
+            flags: bytes[3],
             group: u32::from_le_bytes(part(bytes, 4)),
             number: u64::from_le_bytes(part(bytes, 8)),
             offset: u64::from_le_bytes(part(bytes, 16)),
@@ -92,6 +95,7 @@ impl Fields {
     pub fn unused(&self, fields: &[&'static str]) -> Result<(), FrameError> {
         for &field in fields {
             let found = match field {
+                "flags" => self.flags.into(),
                 "group" => self.group.into(),
                 "number" => self.number,
                 "offset" => self.offset,

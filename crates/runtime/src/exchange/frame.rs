@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|---|---|---|---|
 //! | 0..2 | magic | `4c 4c` | same | same | same | same | same | same |
 //! | 2 | kind | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
-//! | 3 | zero | | | | | | | |
+//! | 3 | flags | 1: acknowledge it at once | 0 | 0 | 0 | 0 | 0 | 0 |
 //! | 4..8 | group | group | 0 | group | group | 0 | 0 | group |
 //! | 8..16 | number | operation's number | count of frames | operation's number | 0 | 0 | 0 | operation's number |
 //! | 16..24 | offset | in what the source sends here \[B\] | 0 | bytes expected | endpoint concerned | 0 | 0 | 0 |
@@ -54,6 +54,8 @@ pub struct ChunkHeader {
     pub offset: u64,
     /// Bytes of payload \[B\].
     pub length: u32,
+    /// It is to be acknowledged at once, and not together with what follows (as AckReq of InfiniBand).
+    pub asks: bool,
 }
 
 impl ChunkHeader {
@@ -133,8 +135,8 @@ impl Frame {
     pub fn encode(&self) -> [u8; HEADER] {
         let none = Fields::default();
         let fields = match *self {
-            Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length }) => {
-                Fields { kind: 1, group, number, offset, length, source, epoch }
+            Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length, asks }) => {
+                Fields { kind: 1, flags: asks.into(), group, number, offset, length, source, epoch }
             }
             Frame::Ack { count } => Fields { kind: 2, number: count, ..none },
             Frame::Ready { group, number, bytes } => {
@@ -170,14 +172,19 @@ impl Frame {
         if magic != MAGIC {
             return Err(FrameError::Magic { found: magic });
         }
-        let Fields { kind, group, number, offset, length, source, epoch } = fields;
-        fields.check("byte 3", u64::from(bytes[3]), bytes[3] == 0, "0")?;
+        let Fields { kind, flags, group, number, offset, length, source, epoch } = fields;
+        if kind == 1 {
+            fields.check("flags", flags.into(), flags <= 1, "0 or 1")?;
+        } else {
+            fields.unused(&["flags"])?;
+        }
         match kind {
             1 => {
                 let fits = (1..=LONGEST).contains(&length);
                 fields.check("length", length.into(), fits, "1 to 67,108,864")?;
                 fields.check("offset", offset, offset <= MOST - u64::from(length), "up to 2^48")?;
-                Ok(Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length }))
+                let asks = flags == 1;
+                Ok(Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length, asks }))
             }
             2 => {
                 fields.unused(&["group", "offset", "length", "source", "epoch"])?;

@@ -105,6 +105,9 @@ pub(crate) struct Lane {
     /// Frames that have come as a whole, and those of them that this end has acknowledged.
     pub received: u64,
     pub confirmed: u64,
+    /// The payload of chunks that this end has not acknowledged \[B\], and when they must be.
+    pub held: u64,
+    pub confirm_at: Time,
     /// Marks that were sent and that have come.
     pub epoch_out: u16,
     pub epoch_in: u16,
@@ -136,6 +139,8 @@ impl Lane {
             acknowledged: 0,
             received: 0,
             confirmed: 0,
+            held: 0,
+            confirm_at: Time::MAX,
             epoch_out: 0,
             epoch_in: 0,
             progress: now,
@@ -197,6 +202,7 @@ impl Lane {
         self.in_flight = 0;
         (self.written, self.acknowledged) = (0, 0);
         (self.received, self.confirmed) = (0, 0);
+        (self.held, self.confirm_at) = (0, Time::MAX);
         (self.epoch_out, self.epoch_in) = (0, 0);
     }
 }

@@ -86,7 +86,7 @@ impl Exchange {
             (Some(lane), Some(incoming)) => {
                 self.lanes[lane.at()].statistics.frames_received += 1;
                 self.keep(lane, incoming);
-                self.count(lane, connection);
+                self.count_chunk(lane, connection, &incoming.header);
                 Ok(())
             }
             (Some(lane), None) => {
@@ -148,7 +148,25 @@ impl Exchange {
         Ok(())
     }
 
-    /// A frame that is acknowledged has come as a whole.
+    /// A chunk has come as a whole: it is acknowledged, with others if nobody waits for that.
+    fn count_chunk(&mut self, lane: LaneId, connection: ConnectionId, header: &ChunkHeader) {
+        let it = &mut self.lanes[lane.at()];
+        if it.connection != Some(connection) {
+            return;
+        }
+        it.held += u64::from(header.length);
+        if header.asks || it.held >= self.settings.together.into() {
+            return self.count(lane, connection);
+        }
+        it.received += 1;
+        if it.confirm_at == Time::MAX {
+            let by = self.now.saturating_add(self.settings.hold);
+            it.confirm_at = by;
+            self.schedule(by);
+        }
+    }
+
+    /// A frame that is acknowledged at once has come as a whole.
     pub(crate) fn count(&mut self, lane: LaneId, connection: ConnectionId) {
         let it = &mut self.lanes[lane.at()];
         if it.connection == Some(connection) {

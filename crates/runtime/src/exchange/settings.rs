@@ -33,6 +33,11 @@ pub struct Settings {
     pub chunk: u32,
     /// Bytes of chunks on a lane that are not acknowledged \[B\].
     pub window: u32,
+    /// Chunks are acknowledged together once so much of them has come, sooner if the sender asks or is silent
+    /// \[B\].
+    pub together: u32,
+    /// A chunk that has come is acknowledged after this at the latest.
+    pub hold: Time,
     /// Bounce memory for each peer \[B\].
     pub allowance: u32,
     /// What is sent to a peer in one operation may go early up to this \[B\].
@@ -86,6 +91,8 @@ impl Settings {
             ports: 0,
             chunk: 1 << 20,
             window: 8 << 20,
+            together: 256 << 10,
+            hold: Time::from_ms(20),
             allowance: 1 << 20,
             small: 1 << 16,
             beat: Time::from_ms(500),
@@ -127,6 +134,8 @@ impl Settings {
         {
             fits(time > Time::ZERO, key, &time, "more than 0".into())?;
         }
+        let beat = format!("up to `beat`, {}", self.beat);
+        fits(self.hold <= self.beat, "hold", &self.hold, beat)?;
         let beat = format!("more than `beat`, {},", self.beat);
         fits(self.stall > self.beat, "stall", &self.stall, beat)?;
         let stall = format!("more than `stall`, {},", self.stall);
@@ -137,13 +146,15 @@ impl Settings {
 /// All but the secret.
 impl fmt::Debug for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { job, endpoint, life, ports, chunk, window, allowance, small, .. } = self;
+        let Settings { job, endpoint, life, ports, chunk, window, .. } = self;
+        let Settings { together, hold, allowance, small, .. } = self;
         let Settings { beat, stall, lost, handshake, relays, retry, .. } = self;
         write!(
             out,
             "job {job}, endpoint {endpoint} in life {life}, {ports} ports, chunk {chunk} B, "
         )?;
-        write!(out, "window {window} B, allowance {allowance} B, small {small} B, beat {beat}, ")?;
+        write!(out, "window {window} B, together {together} B, hold {hold}, ")?;
+        write!(out, "allowance {allowance} B, small {small} B, beat {beat}, ")?;
         write!(
             out,
             "stall {stall}, lost {lost}, handshake {handshake}, retry {retry}, relays {relays}"

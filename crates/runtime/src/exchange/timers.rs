@@ -19,6 +19,7 @@ impl Exchange {
         self.lapse();
         self.end_hellos();
         for lane in (0..self.lanes.len() as u32).map(LaneId) {
+            self.confirm(lane);
             self.end_stall(lane);
             self.beat(lane);
             self.end_unneeded(lane);
@@ -66,6 +67,15 @@ impl Exchange {
             it.statistics.stalls += 1;
             it.statistics.stalled_ps += self.now.saturating_sub(it.progress).ps();
             self.shut(connection, LaneError::Stalled);
+        }
+    }
+
+    /// Chunks that have waited for others to be acknowledged with.
+    fn confirm(&mut self, lane: LaneId) {
+        let it = &mut self.lanes[lane.at()];
+        if it.confirm_at <= self.now {
+            it.confirm_at = Time::MAX;
+            self.wake_lane(lane);
         }
     }
 
@@ -121,6 +131,6 @@ impl Exchange {
         } else {
             Time::MAX
         };
-        dial.min(stall)
+        dial.min(stall).min(it.confirm_at)
     }
 }

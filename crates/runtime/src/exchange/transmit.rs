@@ -116,6 +116,7 @@ impl Exchange {
         let it = &mut self.lanes[lane.at()];
         let due = it.received > it.confirmed;
         it.confirmed = it.received;
+        (it.held, it.confirm_at) = (0, Time::MAX);
         due.then_some(Frame::Ack { count: it.received })
     }
 
@@ -201,6 +202,7 @@ impl Exchange {
     }
 
     fn begin_chunk(&mut self, lane: LaneId, item: ChunkItem) -> (Frame, Option<Body>) {
+        let follows = self.follows(lane, &item);
         let it = &mut self.lanes[lane.at()];
         let (operation, epoch) = (item.operation, it.epoch_out);
         // The operation lives: `next_item` has looked.
@@ -216,8 +218,18 @@ impl Exchange {
             epoch,
             offset: chunk.offset,
             length: chunk.length,
+            asks: !follows || running.flows.of(item.index as usize).is_some(),
         };
         let (peer, offset, length) = (chunk.peer, chunk.offset, chunk.length);
         (Frame::Chunk(header), Some(Body { operation, peer, offset, length }))
+    }
+
+    /// Whether another chunk of the operation comes right behind: nobody waits for this one alone.
+    fn follows(&self, lane: LaneId, item: &ChunkItem) -> bool {
+        let it = &self.lanes[lane.at()];
+        let next = it.chunks.front().filter(|next| next.operation == item.operation);
+        let fits =
+            |next: &ChunkItem| it.in_flight + u64::from(next.length) <= self.window(lane).into();
+        !it.needs_relay() && next.is_some_and(fits)
     }
 }

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 const TURN: usize = 512 << 10;
 /// So much is read into nothing at once \[B\].
 const SINK: usize = 64 << 10;
+/// The rest of a chunk, but for no more than this, is read at once \[B\].
+const EXPECTED: usize = 256 << 10;
 const NOWHERE: &str = "an operation has no memory where the machine wants it";
 
 impl<T: Transport> Reactor<T> {
@@ -16,7 +18,7 @@ impl<T: Transport> Reactor<T> {
     pub fn read(&mut self, id: ConnectionId) {
         let mut left = TURN;
         while left > 0 {
-            let Some(socket) = self.sockets.get_mut(id).filter(|it| it.readable) else { return };
+            let Some(socket) = self.sockets.get_mut(id).filter(|it| it.readable) else { break };
             let Some(space) = self.exchange.space(id) else { return };
             let mut parts = Vec::with_capacity(2);
             let mut place_of = None;
@@ -58,6 +60,24 @@ impl<T: Transport> Reactor<T> {
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(why) => return self.closed(id, Some(why)),
             }
+        }
+        if left < TURN {
+            self.expect(id);
+        }
+    }
+
+    /// While a chunk comes, the kernel need not tell of each packet: what is read at once costs one wake-up.
+    fn expect(&mut self, id: ConnectionId) {
+        let Some(socket) = self.sockets.get_mut(id).filter(|it| !it.readable) else { return };
+        let expected = match self.exchange.space(id) {
+            Some(Space::Memory { length, .. } | Space::Sink { length }) => {
+                (length as usize).min(EXPECTED)
+            }
+            Some(Space::Buffer(_)) => 1,
+            None => return,
+        };
+        if socket.expected != expected && socket.stream.expect(expected).is_ok() {
+            socket.expected = expected;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Memory that operations send from and receive into: the caller's, lent until the operation is over.
 //!
-//! This is the one file of `net` with unsafe code. Whoever lends memory promises that it stays; that every
+//! This is, but for a system call in `low_water.rs`, the one file of `net` with unsafe code. Whoever lends memory promises that it stays; that every
 //! access is within its length is checked here.
 
 #![allow(unsafe_code)] // the one place: memory that others own

@@ -22,6 +22,8 @@ pub(super) struct Socket<S> {
     pub wants: bool,
     /// A read that got less than it could have was not the last: the end of what comes is to be read, too.
     pub ends: bool,
+    /// So many bytes must be there before epoll says so \[B\].
+    pub expected: usize,
     queued: bool,
     token: Token,
 }
@@ -69,6 +71,7 @@ impl<S: Stream> Sockets<S> {
             writable: false,
             wants: false,
             ends: false,
+            expected: 1,
             queued: false,
             token,
         };

@@ -1,11 +1,13 @@
 //! TCP: a connection leaves by the NIC of its lane.
 
 use super::config::NicConfig;
+use super::low_water;
 use super::transport::{Moved, Stream, Transport};
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// So many connections may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
@@ -97,6 +99,10 @@ impl Stream for TcpStream {
         let asked: usize = parts.iter().map(|part| part.len()).sum();
         let bytes = self.read_vectored(parts)?;
         Ok(Moved { bytes, blocked: bytes < asked })
+    }
+
+    fn expect(&mut self, bytes: usize) -> io::Result<()> {
+        low_water::set(self.as_fd(), bytes)
     }
 
     fn finish(mut self, registry: &mio::Registry) {

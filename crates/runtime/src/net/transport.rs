@@ -45,6 +45,15 @@ pub trait Stream: Source + Send {
     /// `WouldBlock` if nothing is there now; others if the connection is gone.
     fn read(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<Moved>;
 
+    /// Whoever reads next has room for so many bytes, and fewer are of no use to him: epoll need not tell before.
+    /// A hint; it may tell sooner.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    fn expect(&mut self, _bytes: usize) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Ends after what was written.
     fn finish(self, registry: &mio::Registry);
 

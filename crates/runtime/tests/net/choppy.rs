@@ -63,6 +63,10 @@ impl Stream for ChoppyStream {
         self.inner.read(&mut some)
     }
 
+    fn expect(&mut self, bytes: usize) -> io::Result<()> {
+        self.inner.expect(bytes)
+    }
+
     fn finish(self, registry: &Registry) {
         self.inner.finish(registry);
     }

@@ -42,6 +42,8 @@ impl Shape {
         let base = Settings {
             chunk,
             window: chunk * chance.between(1, 4) as u32,
+            together: chunk * chance.between(0, 4) as u32,
+            hold: chance.ms(0, 30),
             allowance,
             small: chance.between(0, 700) as u32,
             beat,

@@ -12,14 +12,25 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn frames_are_these_bytes() {
-    let chunk =
-        ChunkHeader { group: 1, number: 2, source: 3, epoch: 4, offset: 5 << 32, length: 6 };
+    let chunk = ChunkHeader {
+        group: 1,
+        number: 2,
+        source: 3,
+        epoch: 4,
+        offset: 5 << 32,
+        length: 6,
+        asks: false,
+    };
     let fail = Frame::Fail { group: 7, cause: Cause::Restarted, endpoint: 8, by: 9 };
     let tunnel = Tunnel { source: 1, target: 2, number: 3 };
     let table = [
         (
             Frame::Chunk(chunk),
             "4c4c0100 01000000 02000000 00000000 00000000 05000000 06000000 03000400",
+        ),
+        (
+            Frame::Chunk(ChunkHeader { asks: true, ..chunk }),
+            "4c4c0101 01000000 02000000 00000000 00000000 05000000 06000000 03000400",
         ),
         (
             Frame::Ack { count: 300 },
@@ -61,7 +72,15 @@ fn frames_are_these_bytes() {
 #[test]
 fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
     let said = |change: Change| {
-        let chunk = ChunkHeader { group: 1, number: 2, source: 3, epoch: 4, offset: 5, length: 6 };
+        let chunk = ChunkHeader {
+            group: 1,
+            number: 2,
+            source: 3,
+            epoch: 4,
+            offset: 5,
+            length: 6,
+            asks: false,
+        };
         let mut bytes = Frame::Chunk(chunk).encode();
         change(&mut bytes);
         Frame::decode(&bytes).unwrap_err().to_string()
@@ -69,7 +88,7 @@ fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
     let table: [(Change, &str); 6] = [
         (|it| it[0] = 0, "a frame begins with 0x4c00, not with 0x4c4c"),
         (|it| it[2] = 11, "a frame is of kind 11; kinds are 1 to 10"),
-        (|it| it[3] = 1, "byte 3 of a frame of kind 1 is 1; 0 is allowed"),
+        (|it| it[3] = 2, "flags of a frame of kind 1 is 2; 0 or 1 is allowed"),
         (|it| it[24] = 0, "length of a frame of kind 1 is 0; 1 to 67,108,864 is allowed"),
         (
             |it| it[23] = 1,
@@ -97,8 +116,8 @@ proptest! {
     }
 
     #[test]
-    fn what_is_small_is_read_back(group: u32, number: u64, source: u16, epoch: u16, offset in 0..1u64 << 47, length in 1..=LONGEST) {
-        let chunk = Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length });
+    fn what_is_small_is_read_back(group: u32, number: u64, source: u16, epoch: u16, offset in 0..1u64 << 47, length in 1..=LONGEST, asks: bool) {
+        let chunk = Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length, asks });
         prop_assert_eq!(Frame::decode(&chunk.encode()), Ok(chunk));
     }
 }
