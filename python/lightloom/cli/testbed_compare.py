@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lightloom.cli.testbed_jobs import CHUNK, parsed_bytes, parsed_chunk
+
 if TYPE_CHECKING:
     from lightloom.testbed import Comparison
 
@@ -24,7 +26,7 @@ def compare(
         help="One or several of delegate, rails, stripe, hash, pxn, source.",
     ),
     count: int = typer.Option(20, "--count", help="Demands, each by every path."),
-    chunk: str = typer.Option("64 KiB", "--chunk", help="The longest chunk."),
+    chunk: str | None = CHUNK,
     seed: int = typer.Option(1, "--seed", help="Of the demands."),
     out: Path | None = typer.Option(None, "--out", help="Directory of table and picture (none)."),
     force: bool = typer.Option(False, "--force", help="Replace what --out wrote before."),
@@ -41,14 +43,13 @@ def compare(
     """
     from lightloom import store
     from lightloom import testbed as beds
-    from lightloom.cli.testbed_jobs import parsed_bytes
     from lightloom.testbed import rootless
 
     rootless.enter(name)
 
     request = beds.Request(
         size_bytes=parsed_bytes("--size", size), workload=demand, count=count,
-        paths=tuple(dict.fromkeys(path.split(","))), chunk_bytes=parsed_bytes("--chunk", chunk),
+        paths=tuple(dict.fromkeys(path.split(","))), chunk_bytes=parsed_chunk(chunk),
         seed=seed,
     )  # fmt: skip
     if out is not None:

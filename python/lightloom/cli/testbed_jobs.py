@@ -19,7 +19,9 @@ ALGORITHM = typer.Option(
     "direct", "--algorithm", help="How all but all-to-alls go: direct, or ring."
 )
 PART = typer.Option(0, "--job", help="On a grid of RailX, which of its jobs.")
-CHUNK = typer.Option("64 KiB", "--chunk", help="The longest chunk.")
+CHUNK = typer.Option(
+    None, "--chunk", help="The longest chunk: 5 ms of a NIC's rate, 16 to 256 KiB, unless given."
+)
 PARTS = typer.Option(
     None,
     "--parts",
@@ -47,11 +49,16 @@ def parsed_bytes(flag: str, text: str) -> int:
         raise InputError(f"{flag}: {text}: {error}") from None
 
 
+def parsed_chunk(text: str | None) -> int | None:
+    """Read `--chunk`, if it is given [B]."""
+    return None if text is None else parsed_bytes("--chunk", text)
+
+
 def run(
     context: typer.Context,
     path: str = PATH,
     algorithm: str = ALGORITHM,
-    chunk: str = CHUNK,
+    chunk: str | None = CHUNK,
     parts: int | None = PARTS,
     job: int = PART,
     spares: int = typer.Option(
@@ -85,7 +92,7 @@ def run(
     if not command:
         raise InputError("testbed run: no program; `lightloom testbed run -- python job.py`")
     request = beds.Request(
-        paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk), parts=parts
+        paths=(path,), algorithm=algorithm, chunk_bytes=parsed_chunk(chunk), parts=parts
     )
     settings = beds.Settings(path, algorithm, request.chunk_bytes, parts)
     if spares or restarts is not None:
@@ -128,7 +135,7 @@ def collective(
         help="How all but all-to-alls go: direct, or ring; all-reduces on a grid of RailX also"
         " hierarchical (rings of rows and columns) or hyperx (rows and columns all at once).",
     ),
-    chunk: str = CHUNK,
+    chunk: str | None = CHUNK,
     parts: int | None = PARTS,
     job: int = PART,
     seed: int = typer.Option(1, "--seed", help="Of the demands."),
@@ -149,7 +156,7 @@ def collective(
     request = beds.Request(
         kind=kind, size_bytes=parsed_bytes("--size", size), workload=demand,
         paths=tuple(path.split(",")), count=count, algorithm=algorithm,
-        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed, job=job, parts=parts,
+        chunk_bytes=parsed_chunk(chunk), seed=seed, job=job, parts=parts,
     )  # fmt: skip
     outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr), out=out)
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lightloom.cli.testbed_jobs import JSON, NAME, parsed_bytes
+from lightloom.cli.testbed_jobs import CHUNK, JSON, NAME, parsed_bytes, parsed_chunk
 
 if TYPE_CHECKING:
     from lightloom.testbed import Measured
@@ -43,7 +43,7 @@ def plan(
     latency: str | None = typer.Option(
         None, "--latency", help="What plans say beyond bytes (it is measured)."
     ),
-    chunk: str = typer.Option("64 KiB", "--chunk", help="The longest chunk."),
+    chunk: str | None = CHUNK,
     name: str = NAME,
     as_json: bool = JSON,
 ) -> None:
@@ -66,7 +66,7 @@ def plan(
         algorithm=algorithm, schedulers=tuple(scheduler.split(",")), rounds=rounds,
         reconfiguration=_time("--reconfiguration", reconfiguration),
         latency=_time("--latency", latency), plans=tuple(read(file) for file in files),
-        chunk_bytes=parsed_bytes("--chunk", chunk),
+        chunk_bytes=parsed_chunk(chunk),
     )  # fmt: skip
     found = beds.carried_plans(name, wanted, lambda line: print(line, file=sys.stderr))
     gains = _gains(found)

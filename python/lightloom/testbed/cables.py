@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lightloom.testbed import bridge, grid, planes, rails
-from lightloom.testbed.lines import SENDERS_FRAMES, WINDOW_BYTES, Batch, pair, shaped, up
+from lightloom.testbed.lines import (
+    SENDERS_FRAMES,
+    WINDOW_BYTES,
+    Batch,
+    pair,
+    shaped,
+    up,
+    window_bytes,
+)
 from lightloom.testbed.shape import MTU, OPTICAL_MAC, Nic, Shape
 
 # Of each namespace. With a smaller least timeout TCP is soon back after a time in the dark.
@@ -42,6 +50,9 @@ def sysctls(shape: Shape, namespace: str) -> dict[str, str]:
     >>> "net/ipv4/ip_forward" in sysctls(shape, "testbed-node-00")
     False
     """
+    if shape.eps == "bridge":
+        window = window_bytes(shape.rate)
+        return SYSCTLS | {"net/ipv4/tcp_rmem": f"4096 {window} {window}"}
     if shape.eps == "rails" and namespace in shape.switches:
         return SYSCTLS | rails.SYSCTLS
     return SYSCTLS | (grid.SYSCTLS if shape.eps == "railx" and namespace != shape.ocs else {})

@@ -27,7 +27,7 @@ from lightloom.errors import InputError, RunError
 from lightloom.plan.file import CollectiveTask, Plan
 from lightloom.testbed import ends, record, system
 from lightloom.testbed.planes import receiving
-from lightloom.testbed.runtimes import CHUNK_BYTES, LOST_MS
+from lightloom.testbed.runtimes import LOST_MS
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.status import carried as through
 from lightloom.testbed.switches import switches_file
@@ -196,7 +196,7 @@ def block_count(plan: Plan) -> int:
 
 
 def description(
-    shape: Shape, plan: Plan, chunk_bytes: int = CHUNK_BYTES, element: str | None = None
+    shape: Shape, plan: Plan, chunk_bytes: int | None = None, element: str | None = None
 ) -> dict[str, Any]:
     """Return a job's file, for ``lightloomd node``; elements are of 4 B unless one is given."""
     messages = _messages(plan)
@@ -204,7 +204,7 @@ def description(
     return {
         "job": secrets.randbits(63),
         "secret": secrets.token_hex(32),
-        "chunk": chunk_bytes,
+        "chunk": shape.chunk(chunk_bytes),
         "lost_ms": LOST_MS,
         "element": element or ("int32" if each % 4 == 0 else "uint8"),
         "messages": messages,
@@ -222,7 +222,7 @@ def description(
 def carry_out(
     shape: Shape,
     plan: Plan,
-    chunk_bytes: int = CHUNK_BYTES,
+    chunk_bytes: int | None = None,
     buffers: Path | None = None,
     element: str | None = None,
 ) -> Carried:
@@ -235,7 +235,7 @@ def carry_out(
     plan
         A plan that fits it (`refuse_misfit`).
     chunk_bytes
-        The longest chunk [B].
+        The longest chunk [B]; `Shape.chunk` unless given.
     buffers
         A directory with what nodes begin with, such as ``node-00.begin``, and where what they have
         at the end is written, ``node-00.end``: blocks one after the other. Without it, bytes are

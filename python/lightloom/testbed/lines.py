@@ -41,6 +41,18 @@ SENDERS_FRAMES = 1000
 # A TCP connection has at most so much on its way: what kernels begin with, and it does not grow.
 # With larger windows whoever fills a queue first keeps it, and other NICs idle meanwhile.
 WINDOW_BYTES = 131_072
+LEAST_WINDOW_BYTES = 49_152
+
+
+def window_bytes(rate: Rate) -> int:
+    """Return how much a connection between packet NICs has on its way [B]: 20 ms of their rate.
+
+    Examples
+    --------
+    >>> [window_bytes(Rate.parse(rate)) for rate in ("5 Mbps", "20 Mbps", "50 Mbps", "1 Gbps")]
+    [49152, 50000, 125000, 131072]
+    """
+    return min(max(int(rate) // 8 // 50, LEAST_WINDOW_BYTES), WINDOW_BYTES)
 
 
 def shaped(names: Iterable[str], rate: Rate, frames: int = 0) -> Iterator[str]:

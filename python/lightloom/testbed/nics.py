@@ -70,7 +70,7 @@ def circuits(ports: Sequence[Sequence[Sequence[int] | None]]) -> list[Join]:
 
 
 def parts(
-    shape: Shape, path: str, matrix: Matrix, chunk_bytes: int, joins: Sequence[Join] = ()
+    shape: Shape, path: str, matrix: Matrix, chunk_bytes: int | None, joins: Sequence[Join] = ()
 ) -> list[Part]:
     """Return which NICs the simulator's decisions give which bytes to carry.
 
@@ -83,7 +83,8 @@ def parts(
     matrix
         What ranks send each other [B]: [source rank, destination rank].
     chunk_bytes
-        What is dealt to a rail as one piece [B]; ``delegate`` deals none.
+        What is dealt to a rail as one piece [B], `Shape.chunk` unless given; ``delegate`` deals
+        none.
     joins
         The circuits that stand.
 
@@ -104,7 +105,7 @@ def parts(
     request = {
         "servers": shape.servers, "gpus_per_server": shape.ranks_per_server,
         "packet_nics": shape.eps_nics, "optical_nics": shape.ocs_nics,
-        "rule": RULES[path], "chunk": chunk_bytes,
+        "rule": RULES[path], "chunk": shape.chunk(chunk_bytes),
         "circuits": joins if path == "delegate" else [],
     }  # fmt: skip
     demand = np.ascontiguousarray(matrix, dtype=np.uint64)

@@ -22,7 +22,6 @@ from lightloom.testbed import record, system
 from lightloom.testbed.alone import only_one
 from lightloom.testbed.carried import KINDS, Carried, carry_out, need_planes, refuse_misfit
 from lightloom.testbed.planning import plan_of, times
-from lightloom.testbed.runtimes import CHUNK_BYTES
 from lightloom.testbed.shape import Shape
 from lightloom.units import Size, Time
 
@@ -51,7 +50,7 @@ class Wanted:
     plans
         Plans from files in place of these, one a collective.
     chunk_bytes
-        The longest chunk [B].
+        The longest chunk [B]; `Shape.chunk` unless given.
 
     Raises
     ------
@@ -74,7 +73,7 @@ class Wanted:
     reconfiguration: Time | None = None
     latency: Time | None = None
     plans: tuple[Plan, ...] = ()
-    chunk_bytes: int = CHUNK_BYTES
+    chunk_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -87,7 +86,7 @@ class Wanted:
                 raise InputError(f"{flag}: {wrong or ''}: must be some of {', '.join(allowed)}")
         if not 1 <= self.rounds <= MOST_ROUNDS:
             raise InputError(f"--rounds: {self.rounds}: must be from 1 to {MOST_ROUNDS}")
-        if not 1 <= self.chunk_bytes <= 1 << 24:
+        if self.chunk_bytes is not None and not 1 <= self.chunk_bytes <= 1 << 24:
             raise InputError(f"--chunk: {self.chunk_bytes}: must be from 1 to {1 << 24} B")
         if self.plans and len(self.plans) != len(self.kinds):
             raise InputError(f"--plan: {len(self.plans)} plans for {len(self.kinds)} collectives")

@@ -41,7 +41,7 @@ class Request:
     job
         On a grid of RailX, which of its jobs.
     chunk_bytes
-        The longest chunk [B].
+        The longest chunk [B]; `Shape.chunk` unless given.
     seed
         Of the demands.
     parts
@@ -60,7 +60,7 @@ class Request:
     paths: tuple[str, ...] = ("delegate",)
     count: int = 1
     algorithm: str = "direct"
-    chunk_bytes: int = 1 << 16
+    chunk_bytes: int | None = None
     seed: int = 1
     job: int = 0
     parts: int | None = None
@@ -78,7 +78,12 @@ class Request:
         for flag, count, least, most in (
             ("--size", self.size_bytes, 0, 1 << 32),
             ("--count", self.count, 1, 100_000),
-            ("--chunk", self.chunk_bytes, 1 << 10, 1 << 20),
+            (
+                "--chunk",
+                1 << 10 if self.chunk_bytes is None else self.chunk_bytes,
+                1 << 10,
+                1 << 20,
+            ),
             ("--seed", self.seed, 0, 1 << 32),
             ("--parts", 1 if self.parts is None else self.parts, 1, 64),
         ):

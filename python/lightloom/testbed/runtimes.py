@@ -12,7 +12,6 @@ from lightloom.testbed.team import Place, Team, team
 
 # Where runtimes listen, at each NIC.
 PORT = 9100
-CHUNK_BYTES = 1 << 16
 # A server that says nothing for so long is lost.
 LOST_MS = 15_000
 
@@ -30,7 +29,7 @@ class Settings:
         ``ring`` to runtimes, and ``hyperx`` is ``direct``: rings of rows and columns, or these all
         at once.
     chunk_bytes
-        The longest chunk [B].
+        The longest chunk [B]; `Shape.chunk` unless given.
     parts
         Parts of an all-reduce, and of a ring's slices, that are under way at a time; 4 and 2 unless
         given.
@@ -47,7 +46,7 @@ class Settings:
 
     path: str = "delegate"
     algorithm: str = "direct"
-    chunk_bytes: int = CHUNK_BYTES
+    chunk_bytes: int | None = None
     parts: int | None = None
     lost_ms: int = LOST_MS
     spread: Mapping[str, object] | None = None
@@ -99,7 +98,8 @@ def description(shape: Shape, settings: Settings, members: Team | None = None) -
         **({"rings": members.rings} if members.rings else {}),
         # Later than any round of a job before.
         "round": time.time_ns() // 1_000_000,
-        "chunk": settings.chunk_bytes,
+        "chunk": shape.chunk(settings.chunk_bytes),
+        "unsent": shape.unsent_bytes,
         "parts": settings.parts,
         "lost_ms": settings.lost_ms,
         "relays": settings.relays,

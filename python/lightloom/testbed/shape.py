@@ -243,6 +243,29 @@ class Shape:
         object.__setattr__(self, "spines", spines)
         object.__setattr__(self, "spine_rate", rate)
 
+    def chunk(self, asked: int | None = None) -> int:
+        """Return the longest chunk [B] of a job that asks for this one, or for none.
+
+        5 ms of a NIC's rate, in whole 16 KiB, up to 256 KiB: a chunk is what NICs are uneven by at
+        the end, and each costs the processor the same whatever its length.
+
+        Examples
+        --------
+        >>> from lightloom.units import Rate
+        >>> [Shape(rate=Rate.parse(rate)).chunk() for rate in ("20 Mbps", "100 Mbps", "10 Gbps")]
+        [16384, 65536, 262144]
+        >>> Shape().chunk(1000)
+        1000
+        """
+        step, most = 1 << 14, 1 << 18
+        usual = -(-int(self.rate) // (8 * 200) // step) * step
+        return min(usual, most) if asked is None else asked
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that the kernel keeps of a connection, written and not sent: 10 ms, or 128 KiB."""
+        return max(1 << 17, int(self.rate) // (8 * 100))
+
     def said(self) -> dict[str, str | int | list[str] | None]:
         """Return it for JSON, with units; `Shape.heard` reads it."""
         spine = None if self.spine_rate is None else str(self.spine_rate)

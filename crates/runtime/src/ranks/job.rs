@@ -2,7 +2,7 @@
 
 use crate::collective::Algorithm;
 use crate::exchange::{Endpoint, LaneId, LaneSpec, Medium, Nic, Settings, SettingsError};
-use crate::net::NicConfig;
+use crate::net::{NicConfig, Tcp};
 use crate::path::{Path, Shape};
 use lightloom_packet::BalancerSpec;
 use lightloom_units::Time;
@@ -57,6 +57,10 @@ pub struct Job {
     pub round: u64,
     /// The longest chunk \[B\].
     pub chunk: u32,
+    /// The kernel keeps at most about so much of a connection that was written and not sent \[B\]; without, as
+    /// [`Tcp`] has it. Less makes fences short, more saves wake-ups where NICs are fast.
+    #[serde(default)]
+    pub unsent: Option<u32>,
     /// A server that is silent for so long is lost \[ms\].
     pub lost_ms: u64,
     /// Servers that no lane joins any more reach each other by a third; yes, unless it says otherwise.
@@ -127,6 +131,7 @@ impl Job {
         from_1("packet_nics", self.packet_nics.into(), 1024)?;
         from_1("parts", self.parts.unwrap_or(1).into(), 64)?;
         between("lost_ms", self.lost_ms, 100, 3_600_000)?;
+        from_1("unsent", self.unsent.unwrap_or(1).into(), 1 << 30)?;
         self.path.parse::<Path>().map_err(|why| format!("`path` is {:?}; it {why}", self.path))?;
         if !["direct", "ring"].contains(&self.algorithm.as_str()) {
             return Err(format!("`algorithm` is {:?}; direct or ring is allowed", self.algorithm));
@@ -215,6 +220,12 @@ impl Job {
     pub fn nics(&self, server: Endpoint) -> Vec<NicConfig> {
         let nic = |it: &NicPlace| NicConfig { address: it.address, device: it.device.clone() };
         self.servers[usize::from(server)].nics.iter().map(nic).collect()
+    }
+
+    /// How sockets are made.
+    pub fn transport(&self) -> Tcp {
+        let usual = Tcp::default();
+        Tcp { send_buffer: self.unsent.unwrap_or(usual.send_buffer), ..usual }
     }
 
     /// How a server's endpoint behaves.

@@ -64,7 +64,7 @@ impl Service {
         job.check().map_err(ServiceError::Job)?;
         let me: Endpoint = job.server(server).ok_or_else(|| ServiceError::Server(server.into()))?;
         let settings = job.settings(me).map_err(|why| ServiceError::Job(why.to_string()))?;
-        let listening = Listening::bind(job.nics(me))?;
+        let listening = Listening::bind_over(job.transport(), job.nics(me))?;
         let lanes = job.lanes(me);
         let ends = by_ends(&lanes);
         let (heard, hears) = channel();

@@ -19,6 +19,7 @@ fn job() -> Job {
         rings: Vec::new(),
         round: 0,
         chunk: 1000,
+        unsent: None,
         lost_ms: 100,
         relays: true,
         parts: None,
