@@ -218,7 +218,7 @@ fn what_is_doubled_or_late_goes_nowhere() {
 }
 
 #[test]
-fn a_port_is_drained_when_the_mark_is_acknowledged() {
+fn a_port_is_drained_when_the_mark_is_acknowledged_and_the_peers_has_come() {
     let mut pair = Pair::up(as_is);
     pair.light(Time::from_ms(500));
     pair.connect(2);
@@ -239,13 +239,61 @@ fn a_port_is_drained_when_the_mark_is_acknowledged() {
     assert!(!pair.said(0).iter().any(|it| it.contains("Drained")), "the mark is in flight");
     pair.give(1, 2, &mark);
     pair.flow();
+    assert!(!pair.said(0).iter().any(|it| it.contains("Drained")), "the peer may still send");
+    pair.ends[1].exchange.drain(pair.now, 4, &[0]);
+    pair.collect();
+    let mark = pair.take(1, 2, usize::MAX).expect("its mark");
+    pair.give(0, 2, &mark);
     assert!(pair.said(0).contains(&"Drained { token: 9 }".into()));
+    assert!(!pair.said(1).iter().any(|it| it.contains("Drained")), "that is not acknowledged");
+    pair.flow();
+    assert!(pair.said(1).contains(&"Drained { token: 4 }".into()), "a mark had come before");
     // The circuit stands again: the next chunk is of the next epoch, and comes.
     pair.light(Time::from_ms(500));
     pair.post(2, 100, 2);
     pair.flow();
-    assert_eq!(pair.said(1).iter().filter(|it| *it == "done").count(), 3);
+    assert!(pair.said(1).contains(&"done".into()));
     assert_eq!(pair.ends[1].exchange.statistics(LaneId(2)).breaks, 0);
+}
+
+#[test]
+fn nobody_waits_for_a_mark_that_will_not_come() {
+    let until = Time::from_ms(100);
+    let ends: [(fn(&mut Pair), &str); 4] = [
+        (|pair| pair.cut(2), "the connection breaks"),
+        (
+            |pair| {
+                pair.now = Time::from_ms(100);
+                pair.ends[0].exchange.timeout(pair.now);
+                pair.collect();
+            },
+            "the lease ends",
+        ),
+        (|pair| pair.light(Time::from_ms(200)), "the circuit stands again"),
+        (|pair| pair.ends[0].exchange.forsaken(pair.now), "the agent is gone"),
+    ];
+    for (end, what) in ends {
+        let mut pair = Pair::up(as_is);
+        pair.light(until);
+        pair.connect(2);
+        pair.flow();
+        pair.said(0);
+        pair.ends[0].exchange.drain(pair.now, 9, &[0]);
+        pair.collect();
+        pair.flow();
+        assert!(!pair.said(0).iter().any(|it| it.contains("Drained")), "{what}");
+        end(&mut pair);
+        let drained = pair.said(0).iter().any(|it| it.contains("Drained"));
+        assert_eq!(drained, what != "the agent is gone", "{what}");
+        if what == "the connection breaks" {
+            continue; // a new one has to be dialed
+        }
+        pair.light(Time::from_ms(300)); // the port can be used again
+        pair.post(0, 100, 2);
+        pair.flow();
+        assert!(pair.said(0).contains(&"done".into()), "{what}");
+        assert_eq!(pair.ends[0].exchange.nic_statistics(2).chunks_sent, 1, "{what}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lightloom.errors import InputError, LightloomError
+from lightloom.runtime import timeline
 
 if TYPE_CHECKING:
     from lightloom.runtime.checkpoints import Checkpoints
@@ -88,6 +89,12 @@ def _parser() -> argparse.ArgumentParser:
         "--block", action="store_true",
         help="wait for circuits after each gate, before anything is sent",
     )  # fmt: skip
+    parser.add_argument(
+        "--timeline",
+        type=Path,
+        metavar="FILE",
+        help="write when each rank did what, for ui.perfetto.dev (JSON)",
+    )
     parser.add_argument("--out", type=Path, help="a file for what --json prints")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -115,7 +122,9 @@ def _run(given: argparse.Namespace) -> None:
         raise InputError(f"--experts {settings.experts}: must be a multiple of the {size} ranks")
     source, description = standard_library() if given.text is None else text_at(given.text)
     corpus = tokenize(source, description, settings.vocabulary)
-    for flag, path in (("--record", given.record), ("--out", given.out)):
+    for flag, path in (
+        ("--record", given.record), ("--timeline", given.timeline), ("--out", given.out),
+    ):  # fmt: skip
         if path is not None:
             check_place(flag, path)
     if given.block and (given.no_announce or given.backend != "lightloom"):
@@ -134,12 +143,15 @@ def _run(given: argparse.Namespace) -> None:
     found = {"backend": given.backend, "ranks": size, "text": corpus.description}
     records = given.record is not None
     found |= train(
-        settings, corpus, announces, checkpoints, given.every or EVERY, records, given.block
-    )
-    counts = found.pop("counts", None)
+        settings, corpus, announces, checkpoints, given.every or EVERY, records, given.block,
+        given.timeline is not None,
+    )  # fmt: skip
+    counts, spans = found.pop("counts", None), found.pop("spans", None)
     if dist.get_rank() == 0:
         if given.out is not None:
             given.out.write_text(json.dumps(found) + "\n")
+        if spans is not None:
+            timeline.write(spans, given.timeline)
         if records:
             _recorded(settings, corpus, counts, found).save(given.record)
         print(json.dumps(found) if given.json else _words(found))

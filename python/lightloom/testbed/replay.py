@@ -206,7 +206,7 @@ def replay(
     )
     up(shape)
     try:
-        path = "delegate" if circuits else "stripe"
+        path = "delegate" if circuits else "rails"
         with Job(shape.name, Settings(path=path)) as job:
             # As much to each server of the same replica.
             even = (plan.demands.sum(axis=0) > 0).astype(int) * EVEN

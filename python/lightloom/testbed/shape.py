@@ -246,18 +246,19 @@ class Shape:
     def chunk(self, asked: int | None = None) -> int:
         """Return the longest chunk [B] of a job that asks for this one, or for none.
 
-        5 ms of a NIC's rate, in whole 16 KiB, up to 256 KiB: a chunk is what NICs are uneven by at
+        5 ms of a NIC's rate, in whole 4 KiB, up to 256 KiB: a chunk is what NICs are uneven by at
         the end, and each costs the processor the same whatever its length.
 
         Examples
         --------
         >>> from lightloom.units import Rate
-        >>> [Shape(rate=Rate.parse(rate)).chunk() for rate in ("20 Mbps", "100 Mbps", "10 Gbps")]
-        [16384, 65536, 262144]
+        >>> rates = (Rate.parse(rate) for rate in ("5 Mbps", "20 Mbps", "100 Mbps", "1 Gbps"))
+        >>> [Shape(rate=rate).chunk() for rate in rates]
+        [4096, 16384, 65536, 262144]
         >>> Shape().chunk(1000)
         1000
         """
-        step, most = 1 << 14, 1 << 18
+        step, most = 1 << 12, 1 << 18
         usual = -(-int(self.rate) // (8 * 200) // step) * step
         return min(usual, most) if asked is None else asked
 

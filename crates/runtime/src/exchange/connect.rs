@@ -271,7 +271,8 @@ impl Exchange {
         let (peer, port) = (it.peer, it.spec.port());
         let flying: Vec<Item> = it.flying.drain(..).collect();
         let queued = it.take_queue();
-        let marks = it.control.drain(..).count(); // only marks are left
+        let awaits = std::mem::take(&mut it.awaits);
+        let marks = it.control.drain(..).count() + usize::from(awaits); // only marks are left
         it.reset(next);
         let by_relay = it.needs_relay();
         it.statistics.breaks += 1;

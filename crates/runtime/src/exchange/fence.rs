@@ -18,6 +18,11 @@ impl Exchange {
                 self.darken(port as u16, Some(circuit));
             }
             self.lit[port] = Some((circuit, told.until));
+            let anew = self.runtime.circuit(now, port as u16) != Some(circuit);
+            for lane in self.lanes_of(port as u16).into_iter().filter(|_| anew) {
+                self.await_no_mark(lane); // a drain that was given up
+                self.lanes[lane.at()].marked = false;
+            }
         }
         self.schedule(told.until.max(now));
         self.runtime.told(told);
@@ -25,6 +30,9 @@ impl Exchange {
     }
 
     /// The agent wants these ports drained: nothing new goes on them, and what is in flight is closed by a mark.
+    ///
+    /// A port is drained once the peer has acknowledged all, and its own mark has come. Whoever said so sooner would
+    /// have his NIC's filter closed, and what the peer has in flight would never be acknowledged.
     pub fn drain(&mut self, now: Time, token: u64, ports: &[u16]) {
         self.advance(now);
         let mut marked = Vec::new();
@@ -32,11 +40,17 @@ impl Exchange {
         for lane in lanes {
             let it = &self.lanes[lane.at()];
             let Medium::Circuit { port, peer } = it.spec.medium else { continue };
-            let flies = it.connection.is_some() && !it.flying.is_empty();
-            let open = flies && self.runtime.circuit(self.now, port) == Some(peer);
-            let counted = open && !self.bug.is(Planted::ForgetsMarks);
-            if open && (!counted || self.runtime.begin(self.now, port).is_some()) {
+            let up = it.connection.is_some();
+            let (marks, open) = (it.marked, self.runtime.circuit(self.now, port) == Some(peer));
+            if !up || !open {
+                continue;
+            }
+            let counted = !self.bug.is(Planted::ForgetsMarks);
+            if !counted || self.runtime.begin(self.now, port).is_some() {
                 marked.push(lane);
+            }
+            if counted && !marks && self.runtime.begin(self.now, port).is_some() {
+                self.lanes[lane.at()].awaits = true;
             }
         }
         self.fences.ask(token, self.now);
@@ -53,6 +67,7 @@ impl Exchange {
         self.advance(now);
         self.fences.forget();
         self.runtime.forsaken();
+        (0..self.lanes.len() as u32).for_each(|lane| self.await_no_mark(LaneId(lane)));
         self.circuits_changed();
     }
 
@@ -79,10 +94,19 @@ impl Exchange {
             if next == Some(peer) {
                 continue;
             }
+            self.await_no_mark(lane);
             let connection = self.lanes[lane.at()].connection;
             if let Some(connection) = connection.filter(|_| !self.is_clean(lane)) {
                 self.shut(connection, LaneError::LeaseEnded);
             }
+        }
+    }
+
+    /// The peer's mark has come over a lane, or will not come any more.
+    pub(crate) fn await_no_mark(&mut self, lane: LaneId) {
+        let it = &mut self.lanes[lane.at()];
+        if let Some(port) = it.spec.port().filter(|_| std::mem::take(&mut it.awaits)) {
+            self.runtime.landed(port);
         }
     }
 

@@ -111,6 +111,10 @@ pub(crate) struct Lane {
     /// Marks that were sent and that have come.
     pub epoch_out: u16,
     pub epoch_in: u16,
+    /// The peer has ended its epoch, and sent nothing since: all that it will send over the circuit has come.
+    pub marked: bool,
+    /// This end drains, and the peer's mark is to come: it counts as something in flight here.
+    pub awaits: bool,
     /// Since when an acknowledgement is due.
     pub progress: Time,
     /// When a frame was begun.
@@ -143,6 +147,8 @@ impl Lane {
             confirm_at: Time::MAX,
             epoch_out: 0,
             epoch_in: 0,
+            marked: false,
+            awaits: false,
             progress: now,
             spoke: now,
             statistics: Statistics::default(),
@@ -204,5 +210,6 @@ impl Lane {
         (self.received, self.confirmed) = (0, 0);
         (self.held, self.confirm_at) = (0, Time::MAX);
         (self.epoch_out, self.epoch_in) = (0, 0);
+        self.marked = false;
     }
 }

@@ -116,6 +116,7 @@ impl Exchange {
         match frame {
             Frame::Chunk(header) => {
                 let operation = self.admit(lane, &header)?;
+                self.lanes[lane.at()].marked = false;
                 let incoming = Incoming { header, done: 0, sunk: false, operation };
                 if let Some(it) = self.connections.get_mut(connection.0) {
                     it.reader.chunk = Some(incoming);
@@ -134,6 +135,8 @@ impl Exchange {
                 self.check_epoch(lane, epoch)?;
                 let it = &mut self.lanes[lane.at()];
                 it.epoch_in = it.epoch_in.wrapping_add(1);
+                it.marked = true;
+                self.await_no_mark(lane);
             }
             Frame::Beat => {}
             Frame::Over { group, number } => self.hear_over(peer, group, number)?,

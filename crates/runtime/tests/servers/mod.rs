@@ -146,6 +146,7 @@ impl Servers {
             rings: Vec::new(),
             round: 0,
             chunk: 1 << 14,
+            unsent: None,
             lost_ms: made.lost_ms,
             spread: None,
             relays: true,

@@ -24,6 +24,7 @@ from lightloom.runtime.pytorch.mixture import ExpertParallel
 from lightloom.runtime.pytorch.monitor import GateMonitor
 from lightloom.runtime.pytorch.phases import Phases
 from lightloom.runtime.pytorch.saved import Saved
+from lightloom.runtime.timeline import Spans
 from lightloom.trace.corpus import Corpus
 from lightloom.trace.gating_trace import Counts
 from lightloom.trace.record import Batches, Recording
@@ -38,6 +39,7 @@ def train(
     every: int = 1,
     records: bool = False,
     blocks: bool = False,
+    spans: bool = False,
 ) -> dict[str, Any]:
     """Train in this process group, of which every rank calls this.
 
@@ -57,6 +59,8 @@ def train(
         Whether rank 0 is given what all gates have decided.
     blocks
         Whether what a gate has decided waits for its circuits.
+    spans
+        Whether rank 0 is given when each rank did what.
 
     Returns
     -------
@@ -66,7 +70,8 @@ def train(
         read it, none without one; of this rank and the steps since: ``step_s``: by step,
         ``seconds``: by phase, ``wall_s``: of all; ``rounds``, ``decided``, ``circuits``,
         ``waited_s``: of `GateMonitor`. If asked for, at rank 0, ``counts``: tokens, int64
-        [step, layer, source rank, expert].
+        [step, layer, source rank, expert], and ``spans``: by rank, `Phases.spans`, from where the
+        training began.
 
     Raises
     ------
@@ -80,7 +85,10 @@ def train(
     if settings.experts % size:
         raise InputError(f"--experts {settings.experts}: must be a multiple of the {size} ranks")
     torch.manual_seed(settings.seed)
-    phases, monitor = Phases(), GateMonitor(session.rank() if announces else None, waits=blocks)
+    phases, monitor = (
+        Phases(spans),
+        GateMonitor(session.rank() if announces else None, waits=blocks),
+    )
     model = TinyMoe(settings, partial(ExpertParallel, phases=phases, monitor=monitor))
     experts = {id(it) for layer in model.mixture for it in (layer.up, layer.down)}
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
@@ -128,7 +136,16 @@ def train(
         "rounds": monitor.rounds, "decided": monitor.decided, "circuits": monitor.circuits,
         "waited_s": monitor.waited_s,
         **({"counts": _gathered(torch.stack(counts))} if records else {}),
+        **({"spans": _timeline(phases, begun)} if spans else {}),
     }  # fmt: skip
+
+
+def _timeline(phases: Phases, begun: float) -> list[Spans] | None:
+    """Return when each rank did what; at rank 0 alone."""
+    own = [(name, at - begun, took) for name, at, took in phases.spans]
+    rows: list[Spans] | None = None if dist.get_rank() else [()] * dist.get_world_size()
+    dist.gather_object(own, rows)
+    return rows
 
 
 def _gathered(counts: torch.Tensor) -> Counts | None:
