@@ -21,6 +21,7 @@ STEPS = 4
 def trained(place: Path, backend: str) -> dict[str, Any]:
     place.mkdir()
     words = ["--iterations", str(STEPS), "--text", str(TEXT), "--backend", backend, "--json"]
+    words += ["--timeline", str(place / "timeline.json")]
     with runtimes(place) as sockets:
         ends = run(
             place, sockets, [sys.executable, "-m", "lightloom.runtime.train", *words], 240,
@@ -42,6 +43,29 @@ def test_losses_are_those_of_gloo_and_of_one_process(tmp_path: Path) -> None:
     # A layer's gate, and so an announcement, in every step.
     assert (ours["rounds"], gloos["rounds"]) == (2 * STEPS, 0)
 
+    timeline_is_whole(tmp_path / "lightloom" / "timeline.json", ours)
+
+
+def timeline_is_whole(path: Path, found: dict[str, Any]) -> None:
+    """A track a rank; slices nest, and those of rank 0 last as long as the training says."""
+    events = json.loads(path.read_text())["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    assert names == [f"rank {rank}" for rank in range(RANKS)]
+    seconds: dict[str, float] = {}
+    for rank in range(RANKS):
+        open_: list[tuple[str, float]] = []
+        for event in (it for it in events if it["ph"] == "X" and it["tid"] == 1 + rank):
+            ends = event["ts"] + event["dur"]
+            while open_ and open_[-1][1] <= event["ts"] + 0.002:
+                open_.pop()
+            assert not open_ or ends <= open_[-1][1] + 0.002, "slices nest"
+            if rank == 0:
+                seconds[event["name"]] = seconds.get(event["name"], 0.0) + event["dur"] / 1e6
+                if open_:  # a phase counts for itself, not for the outer one
+                    seconds[open_[-1][0]] -= event["dur"] / 1e6
+            open_.append((event["name"], ends))
+    assert seconds == pytest.approx(found["seconds"], abs=1e-3)
+
 
 @pytest.mark.parametrize(
     ("words", "environment", "why"),
@@ -50,6 +74,7 @@ def test_losses_are_those_of_gloo_and_of_one_process(tmp_path: Path) -> None:
         (["--experts", "6"], {"RANK": "0"}, "--experts 6: must be a multiple of the 4 ranks"),
         (["--iterations", "0"], {"RANK": "0"}, "--iterations 0: must be 1 to "),
         (["--block", "--no-announce"], {"RANK": "0"}, "--block: is read with --backend lightloom"),
+        (["--timeline", "no/t"], {"RANK": "0"}, "--timeline no/t: there is no directory"),
         (["--out", "none/out.json"], {"RANK": "0"}, "--out none/out.json: there is no directory"),
         (["--backend", "x"], {"RANK": "0"}, "argument --backend: invalid choice: 'x'"),
         (["--text", "none"], {"RANK": "0"}, "--text none: no such file or directory"),

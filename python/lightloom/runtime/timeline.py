@@ -30,12 +30,15 @@ def events(ranks: Sequence[Spans]) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for rank, spans in enumerate(ranks):
         track = {"pid": 1, "tid": 1 + rank}
-        found.append({"ph": "M", "name": "thread_name", "args": {"name": f"rank {rank}"}} | track)
-        found += [
-            {"ph": "X", "name": name, "ts": round(begun * 1e6, 3), "dur": round(took * 1e6, 3)}
-            | track
-            for name, begun, took in sorted(spans, key=lambda it: (it[1], -it[2]))
-        ]
+        named: dict[str, object] = {
+            "ph": "M",
+            "name": "thread_name",
+            "args": {"name": f"rank {rank}"},
+        }
+        found.append({**named, **track})
+        for name, begun, took in sorted(spans, key=lambda it: (it[1], -it[2])):
+            times = {"ts": round(begun * 1e6, 3), "dur": round(took * 1e6, 3)}
+            found.append({"ph": "X", "name": name, **times, **track})
     return found
 
 

@@ -129,7 +129,8 @@ def demo(
     Parameters
     ----------
     rate
-        Of NICs; of eight servers' half as much, which have four times as many.
+        Of NICs; of eight servers' half as much, which have four times as many; twice as much where
+        a model is trained, which is as long as it is.
     seconds
         About how long an iteration of a replay shall take [s].
     iterations
@@ -161,7 +162,8 @@ def demo(
     replays = tuple((title, _replayed(list(rows), at, seconds, told)) for title, rows, at in parts)
     if not iterations or importlib.util.find_spec("torch") is None:
         return Demo(replays, ())
-    return Demo(replays, tuple(trained(row, rate, iterations, told) for row in TRAINED))
+    twice = Rate(2 * int(rate))
+    return Demo(replays, tuple(trained(row, twice, iterations, told) for row in TRAINED))
 
 
 def _replayed(
