@@ -51,7 +51,11 @@ def replay(
 
 
 def demo(
-    rate: str = typer.Option("20 Mbps", "--rate", help="Of each NIC, each way."),
+    rate: str = typer.Option(
+        "20 Mbps",
+        "--rate",
+        help="Of each NIC, each way; with eight servers half of it, in training twice as much.",
+    ),
     seconds: float = typer.Option(
         8.0, "--seconds", help="About how long an iteration of a replay shall take."
     ),
