@@ -259,7 +259,8 @@ fn a_port_is_drained_when_the_mark_is_acknowledged_and_the_peers_has_come() {
 #[test]
 fn nobody_waits_for_a_mark_that_will_not_come() {
     let until = Time::from_ms(100);
-    let ends: [(fn(&mut Pair), &str); 4] = [
+    type End = fn(&mut Pair);
+    let ends: [(End, &str); 4] = [
         (|pair| pair.cut(2), "the connection breaks"),
         (
             |pair| {
