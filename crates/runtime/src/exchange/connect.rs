@@ -267,12 +267,12 @@ impl Exchange {
 
     /// A lane is down: what was not acknowledged goes elsewhere, and the circuit has lost it for good.
     fn down(&mut self, lane: LaneId, error: LaneError, next: Time) {
+        self.await_no_mark(lane);
         let it = &mut self.lanes[lane.at()];
         let (peer, port) = (it.peer, it.spec.port());
         let flying: Vec<Item> = it.flying.drain(..).collect();
         let queued = it.take_queue();
-        let awaits = std::mem::take(&mut it.awaits);
-        let marks = it.control.drain(..).count() + usize::from(awaits); // only marks are left
+        let marks = it.control.drain(..).count(); // only marks are left
         it.reset(next);
         let by_relay = it.needs_relay();
         it.statistics.breaks += 1;
