@@ -218,7 +218,7 @@ fn what_is_doubled_or_late_goes_nowhere() {
 }
 
 #[test]
-fn a_port_is_drained_when_the_mark_is_acknowledged_and_the_peers_has_come() {
+fn a_port_is_drained_when_both_marks_are_acknowledged() {
     let mut pair = Pair::up(as_is);
     pair.light(Time::from_ms(500));
     pair.connect(2);
@@ -244,8 +244,11 @@ fn a_port_is_drained_when_the_mark_is_acknowledged_and_the_peers_has_come() {
     pair.collect();
     let mark = pair.take(1, 2, usize::MAX).expect("its mark");
     pair.give(0, 2, &mark);
+    assert!(!pair.said(0).iter().any(|it| it.contains("Drained")), "the answer is not written");
+    let answer = pair.take(0, 2, usize::MAX).expect("the acknowledgement");
     assert!(pair.said(0).contains(&"Drained { token: 9 }".into()));
     assert!(!pair.said(1).iter().any(|it| it.contains("Drained")), "that is not acknowledged");
+    pair.give(1, 2, &answer);
     pair.flow();
     assert!(pair.said(1).contains(&"Drained { token: 4 }".into()), "a mark had come before");
     // The circuit stands again: the next chunk is of the next epoch, and comes.

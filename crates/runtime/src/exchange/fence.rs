@@ -31,8 +31,9 @@ impl Exchange {
 
     /// The agent wants these ports drained: nothing new goes on them, and what is in flight is closed by a mark.
     ///
-    /// A port is drained once the peer has acknowledged all, and its own mark has come. Whoever said so sooner would
-    /// have his NIC's filter closed, and what the peer has in flight would never be acknowledged.
+    /// A port is drained once the peer has acknowledged all, its own mark has come, and that has been acknowledged.
+    /// Whoever said so sooner would have his NIC's filter closed, and what the peer has in flight would never be
+    /// acknowledged.
     pub fn drain(&mut self, now: Time, token: u64, ports: &[u16]) {
         self.advance(now);
         let mut marked = Vec::new();
@@ -40,16 +41,15 @@ impl Exchange {
         for lane in lanes {
             let it = &self.lanes[lane.at()];
             let Medium::Circuit { port, peer } = it.spec.medium else { continue };
-            let up = it.connection.is_some();
-            let (marks, open) = (it.marked, self.runtime.circuit(self.now, port) == Some(peer));
-            if !up || !open {
+            let open = self.runtime.circuit(self.now, port) == Some(peer);
+            if it.connection.is_none() || !open {
                 continue;
             }
             let counted = !self.bug.is(Planted::ForgetsMarks);
             if !counted || self.runtime.begin(self.now, port).is_some() {
                 marked.push(lane);
             }
-            if counted && !marks && self.runtime.begin(self.now, port).is_some() {
+            if counted && !self.answered(lane) && self.runtime.begin(self.now, port).is_some() {
                 self.lanes[lane.at()].awaits = true;
             }
         }
@@ -102,7 +102,24 @@ impl Exchange {
         }
     }
 
-    /// The peer's mark has come over a lane, or will not come any more.
+    /// All that was begun over a lane has been written.
+    pub(crate) fn all_written(&mut self, lane: LaneId) {
+        if self.lanes[lane.at()].awaits && self.answered(lane) {
+            self.await_no_mark(lane);
+            self.say_runtime();
+        }
+    }
+
+    /// The peer's mark has come, and its acknowledgement has been written.
+    fn answered(&self, lane: LaneId) -> bool {
+        let it = &self.lanes[lane.at()];
+        let connection = it.connection.and_then(|it| self.connections.get(it.0));
+        let written =
+            it.received == it.confirmed && connection.is_none_or(|it| it.writer.is_empty());
+        it.marked && written
+    }
+
+    /// The peer's mark has come over a lane and is answered, or will not come any more.
     pub(crate) fn await_no_mark(&mut self, lane: LaneId) {
         let it = &mut self.lanes[lane.at()];
         if let Some(port) = it.spec.port().filter(|_| std::mem::take(&mut it.awaits)) {

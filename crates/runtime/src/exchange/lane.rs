@@ -113,7 +113,7 @@ pub(crate) struct Lane {
     pub epoch_in: u16,
     /// The peer has ended its epoch, and sent nothing since: all that it will send over the circuit has come.
     pub marked: bool,
-    /// This end drains, and the peer's mark is to come: it counts as something in flight here.
+    /// This end drains, and the peer's mark is to come or to be acknowledged: it counts as something in flight here.
     pub awaits: bool,
     /// Since when an acknowledgement is due.
     pub progress: Time,

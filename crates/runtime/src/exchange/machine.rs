@@ -190,6 +190,11 @@ impl Exchange {
         lane.at() < self.lanes.len() && self.usable(lane)
     }
 
+    /// The connections that cross optical circuits.
+    pub fn over_circuits(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.lanes.iter().filter(|it| it.spec.port().is_some()).filter_map(|it| it.connection)
+    }
+
     /// Whether hello is over on a connection.
     pub fn is_up(&self, connection: ConnectionId) -> bool {
         self.connections.get(connection.0).is_some_and(Connection::is_up)

@@ -136,7 +136,6 @@ impl Exchange {
                 let it = &mut self.lanes[lane.at()];
                 it.epoch_in = it.epoch_in.wrapping_add(1);
                 it.marked = true;
-                self.await_no_mark(lane);
             }
             Frame::Beat => {}
             Frame::Over { group, number } => self.hear_over(peer, group, number)?,

@@ -81,6 +81,9 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// [`Settings::stall`] if nothing else is said.
+    pub const STALL: Time = Time::from_ms(3_000);
+
     /// An endpoint of a job in a life of it, and else with values that suit NICs of 100 Mbit/s to 100 Gbit/s.
     pub fn new(job: u64, endpoint: Endpoint, life: u64, secret: &[u8]) -> Self {
         Settings {
@@ -96,7 +99,7 @@ impl Settings {
             allowance: 1 << 20,
             small: 1 << 16,
             beat: Time::from_ms(500),
-            stall: Time::from_ms(3_000),
+            stall: Settings::STALL,
             lost: Time::from_ms(15_000),
             handshake: Time::from_ms(2_000),
             relays: true,

@@ -39,10 +39,14 @@ impl Exchange {
             return;
         }
         let (counts, lends) = (std::mem::take(&mut it.writer.counts), it.writer.lends.take());
-        if let Some(lane) = it.lane().filter(|_| counts) {
+        let lane = it.lane();
+        if let Some(lane) = lane.filter(|_| counts) {
             self.lanes[lane.at()].written += 1;
         }
         self.give_back(lends);
+        if let Some(lane) = lane {
+            self.all_written(lane);
+        }
     }
 
     /// Whether there is something to send, and it may be sent now.

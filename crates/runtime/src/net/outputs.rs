@@ -5,6 +5,7 @@ use super::config::{Event, PostFailure};
 use super::reactor::Reactor;
 use super::transport::{Stream, Transport};
 use crate::exchange::{ConnectionId, LaneId, Operation, OperationId, Output, Plan};
+use lightloom_control::RuntimeOutput;
 use std::io;
 
 impl<T: Transport> Reactor<T> {
@@ -48,7 +49,23 @@ impl<T: Transport> Reactor<T> {
             Output::Failed { operation, failure } => self.over(operation, Err(failure.into())),
             Output::GroupFailed(failure) => (self.events)(Event::GroupFailed(failure)),
             Output::Lost { endpoint } => (self.events)(Event::Lost(endpoint)),
-            Output::Runtime(said) => (self.events)(Event::Runtime(said)),
+            Output::Runtime(said) => {
+                if matches!(said, RuntimeOutput::Drained { .. }) {
+                    self.acknowledge();
+                }
+                (self.events)(Event::Runtime(said));
+            }
+        }
+    }
+
+    /// Kernels acknowledge what has come over circuits, before filters close: what the other end's kernel
+    /// takes for lost it would send into the dark, later and later, and in front of all that comes next.
+    fn acknowledge(&mut self) {
+        for id in self.exchange.over_circuits() {
+            if let Some(socket) = self.sockets.get_mut(id) {
+                // A hint: without, it costs time.
+                let _ = socket.stream.acknowledge();
+            }
         }
     }
 

@@ -25,11 +25,17 @@ pub struct Tcp {
     pub send_buffer: u32,
     /// A fixed receive buffer (SO_RCVBUF) \[B\]; without, the kernel finds the size.
     pub receive_buffer: Option<u32>,
+    /// The kernel closes a connection whose other end has acknowledged nothing of what it was sent for so long
+    /// (TCP_USER_TIMEOUT).
+    ///
+    /// The machine sees for itself that frames are not acknowledged; of its own acknowledgements it cannot. After a
+    /// long time in the dark the kernel would try again late, and keep all that comes next waiting.
+    pub silence: Duration,
 }
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp { send_buffer: 128 << 10, receive_buffer: None }
+        Tcp { send_buffer: 128 << 10, receive_buffer: None, silence: Duration::from_secs(3) }
     }
 }
 
@@ -48,6 +54,7 @@ impl Tcp {
 
     fn prepare(&self, socket: SockRef<'_>) -> io::Result<()> {
         socket.set_tcp_nodelay(true)?;
+        socket.set_tcp_user_timeout(Some(self.silence))?;
         socket.set_tcp_notsent_lowat(self.send_buffer)
     }
 }
@@ -103,6 +110,10 @@ impl Stream for TcpStream {
 
     fn expect(&mut self, bytes: usize) -> io::Result<()> {
         low_water::set(self.as_fd(), bytes)
+    }
+
+    fn acknowledge(&mut self) -> io::Result<()> {
+        SockRef::from(&*self).set_tcp_quickack(true)
     }
 
     fn finish(mut self, registry: &mio::Registry) {

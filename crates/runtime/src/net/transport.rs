@@ -54,6 +54,15 @@ pub trait Stream: Source + Send {
         Ok(())
     }
 
+    /// What has come is acknowledged to the other end's kernel now, if it was to wait.
+    /// A hint.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    fn acknowledge(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Ends after what was written.
     fn finish(self, registry: &mio::Registry);
 

@@ -225,7 +225,13 @@ impl Job {
     /// How sockets are made.
     pub fn transport(&self) -> Tcp {
         let usual = Tcp::default();
-        Tcp { send_buffer: self.unsent.unwrap_or(usual.send_buffer), ..usual }
+        let silence = std::time::Duration::from_nanos(self.stall().ps() / 1000);
+        Tcp { send_buffer: self.unsent.unwrap_or(usual.send_buffer), silence, ..usual }
+    }
+
+    /// A connection that acknowledges nothing for so long is taken for dead.
+    fn stall(&self) -> Time {
+        Settings::STALL.min(Time::from_ms(self.lost_ms / 2))
     }
 
     /// How a server's endpoint behaves.
@@ -240,7 +246,7 @@ impl Job {
         settings.window = settings.window.max(self.chunk);
         settings.lost = Time::from_ms(self.lost_ms);
         settings.relays = self.relays;
-        settings.stall = settings.stall.min(Time::from_ms(self.lost_ms / 2));
+        settings.stall = self.stall();
         settings.beat = settings.beat.min(Time::from_ms(self.lost_ms / 4));
         if self.spread.is_some() {
             // Many lanes, most of them idle: beats would take a share of slow NICs.
