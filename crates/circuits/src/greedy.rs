@@ -12,7 +12,7 @@
 //! Checked: against Algorithm 1 transcribed line by line with exact fractions.
 
 use crate::demand::ServerDemand;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
@@ -54,9 +54,14 @@ impl CircuitCounts {
         self.counts[a * self.n + b]
     }
 
+    /// By other server: circuits between it and this one.
+    pub(super) fn row(&self, server: usize) -> &[u32] {
+        &self.counts[server * self.n..(server + 1) * self.n]
+    }
+
     /// Circuits that end at a server.
     pub fn degree(&self, server: usize) -> u32 {
-        self.counts[server * self.n..(server + 1) * self.n].iter().sum()
+        self.row(server).iter().sum()
     }
 
     /// Circuits that `other` has not, of a region of as many servers: those that would be new.
@@ -104,33 +109,46 @@ pub fn allocate(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> Circu
     assert_eq!(ports.len(), n, "servers with ports");
     let mut counts = CircuitCounts::dark(n);
     let mut free = ports.to_vec();
-    let mut join = |counts: &mut CircuitCounts, (_, i, j): Place| {
-        let (i, j) = (i as usize, j as usize);
+    // Servers with free ports: of one alone nothing can be joined.
+    let mut open = free.iter().filter(|&&ports| ports > 0).count();
+    let mut join = |counts: &mut CircuitCounts, open: &mut usize, (_, i, j): Place| {
+        let (i, j) = (usize::from(i), usize::from(j));
         let both = free[i] > 0 && free[j] > 0;
         if both {
             counts.join(i, j);
-            free[i] -= 1;
-            free[j] -= 1;
+            for end in [i, j] {
+                free[end] -= 1;
+                *open -= usize::from(free[end] == 0);
+            }
         }
         both
     };
     // Infinite times come before all others, and larger demands before smaller ones.
-    let mut unserved: Vec<(Reverse<u64>, Place)> = demand
-        .pairs()
-        .filter(|&(_, _, bytes)| bytes > 0)
-        .map(|(i, j, bytes)| (Reverse(bytes), place(i, j, n)))
-        .collect();
-    unserved.sort_unstable();
-    let mut served = BinaryHeap::with_capacity(unserved.len());
-    for (Reverse(demand), place) in unserved {
-        if join(&mut counts, place) {
-            served.push(Pair { demand, circuits: 1, place });
-        } else if !keep_going {
-            return counts;
+    let pairs = demand.pairs().filter(|&(_, _, bytes)| bytes > 0);
+    let mut unserved: Vec<u128> = pairs.map(|(i, j, bytes)| key(bytes, place(i, j, n))).collect();
+    let mut served = BinaryHeap::with_capacity(n);
+    let mut rest = unserved.as_mut_slice();
+    // Ports are used up long before pairs are, so most of those need not be sorted.
+    while open > 1 && !rest.is_empty() {
+        let next = rest.len().min(8 * n);
+        if next < rest.len() {
+            rest.select_nth_unstable(next);
+        }
+        let (first, others) = rest.split_at_mut(next);
+        first.sort_unstable();
+        rest = others;
+        for &key in &*first {
+            let (demand, place) = pair(key);
+            if join(&mut counts, &mut open, place) {
+                served.push(Pair { demand, circuits: 1, place });
+            } else if !keep_going {
+                return counts;
+            }
         }
     }
-    while let Some(mut slowest) = served.peek_mut() {
-        if join(&mut counts, slowest.place) {
+    while open > 1 {
+        let Some(mut slowest) = served.peek_mut() else { break };
+        if join(&mut counts, &mut open, slowest.place) {
             slowest.circuits += 1;
         } else if keep_going {
             PeekMut::pop(slowest); // ports never come back
@@ -142,11 +160,23 @@ pub fn allocate(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> Circu
 }
 
 /// A pair `i < j` in the order of ties: how far apart in a circle of servers, `i`, `j`.
-type Place = (u32, u32, u32);
+type Place = (u16, u16, u16);
 
 fn place(i: usize, j: usize, n: usize) -> Place {
     let apart = i.abs_diff(j);
-    (apart.min(n - apart) as u32, i as u32, j as u32)
+    (apart.min(n - apart) as u16, i as u16, j as u16)
+}
+
+/// A pair as one number, the larger demand first, then the earlier place: numbers are sorted fast.
+fn key(bytes: u64, (apart, i, j): Place) -> u128 {
+    let places = [apart, i, j].into_iter().fold(0, |all, one| all << 16 | u128::from(one));
+    u128::from(u64::MAX - bytes) << 64 | places
+}
+
+/// What [`key`] was made of.
+fn pair(key: u128) -> (u64, Place) {
+    let part = |shift: u32| (key >> shift) as u16;
+    (u64::MAX - (key >> 64) as u64, (part(32), part(16), part(0)))
 }
 
 /// A pair of servers that has circuits; the greatest is the slowest.

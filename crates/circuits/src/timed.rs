@@ -82,14 +82,20 @@ impl<'a> Rows<'a> {
         let mut near = vec![Vec::with_capacity(8); n];
         let mut packets = vec![(0, 0); n];
         for a in 0..n {
-            for b in (0..n).filter(|&b| b != a) {
-                if counts.get(a, b) > 0 {
+            let row = counts.row(a).iter().zip(&demand.bytes[a * n..(a + 1) * n]);
+            let mut out = 0;
+            for (b, ((&circuits, &bytes), packets)) in row.zip(&mut packets).enumerate() {
+                if b == a {
+                    continue;
+                }
+                if circuits > 0 {
                     near[a].push(b as u16);
                 } else {
-                    packets[a].0 += demand.get(a, b);
-                    packets[b].1 += demand.get(a, b);
+                    out += bytes;
+                    packets.1 += bytes;
                 }
             }
+            packets[a].0 = out;
         }
         let packet_bps = rates.packet_bps as f64 * f64::from(rates.packet_nics);
         Rows {
