@@ -159,6 +159,8 @@ def test_one_that_is_interrupted_leaves_nothing(bed: Shape) -> None:
         (["--ocs-nics", "0"], "--ocs-nics: 0: must be from 1 to 8"),
         (["--rate", "100"], "--rate: 100: "),
         (["--rate", "1 kbps"], "--rate: 1 kbps: must be from 1 Mbps to 40 Gbps"),
+        (["--mtu", "575"], "--mtu: 575: must be from 576 to 9000"),
+        (["--mtu", "9001"], "--mtu: 9001: must be from 576 to 9000"),
         (["--delay", "11 s"], "--delay: 11 s: must be from"),
         (["--name", "Über"], "--name: 'Über': must be 1 to 16 small letters"),
     ],

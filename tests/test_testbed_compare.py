@@ -41,7 +41,7 @@ def recorded(shape: Shape) -> Matrix:
 @pytest.fixture
 def payload(monkeypatch: pytest.MonkeyPatch) -> None:
     """NICs count payload alone, as all else in the simulator does."""
-    monkeypatch.setattr(nics, "framed", lambda sums: sums)
+    monkeypatch.setattr(nics, "framed", lambda sums, mtu: sums)
 
 
 def seconds(path: str, chunk_bytes: int, joins: list[Join]) -> float:

@@ -11,7 +11,7 @@ import pytest
 from lightloom import Scenario, simulate, testbed
 from lightloom.errors import InputError
 from lightloom.testbed import demo, nics, replay, system
-from lightloom.testbed.iteration import iteration, payload_share
+from lightloom.testbed.iteration import iteration
 from lightloom.testbed.replay import shape_of
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
@@ -61,10 +61,9 @@ def test_bytes_keep_the_jobs_proportions() -> None:
     slow, fast = (iteration(scenario, result, RATE, slower) for slower in (10.0, 5.0))
     # So long as a byte takes at the job's NICs, times ten, its share takes at the testbed's.
     job_s = between * 8 / int(Rate.parse("400 Gbps"))
-    testbed_s = float(slow.demands[0].sum()) * 8 / (int(RATE) * payload_share())
+    testbed_s = float(slow.demands[0].sum()) * 8 / (int(RATE) * nics.Framing.of().share)
     assert testbed_s == pytest.approx(10 * job_s, rel=1e-4)
     assert float(slow.demands.sum()) == pytest.approx(2 * float(fast.demands.sum()), rel=1e-4)
-    assert payload_share() == pytest.approx(nics.PAYLOAD / (nics.FRAME + nics.ACKNOWLEDGEMENT / 2))
 
 
 def test_replicas_are_all_there() -> None:

@@ -90,6 +90,9 @@ def up(
         "--spine-rate",
         help="Of each link of a leaf and a spine (its uplinks carry what its NICs carry).",
     ),
+    mtu: int = typer.Option(
+        1500, "--mtu", help="What a frame holds, in bytes: 576 to 9000 (jumbo frames)."
+    ),
     crossbar: str | None = typer.Option(
         None,
         "--crossbar",
@@ -145,6 +148,7 @@ def up(
         faults=tuple(faults),
         eps=eps,
         spines=spines,
+        mtu=mtu,
         crossbar=crossbar or ("mirred" if rootless else "bpf"),
         spine_rate=None if spine_rate is None else parsed(Rate, "--spine-rate", spine_rate),
     )

@@ -35,7 +35,7 @@ def batches(shape: Shape) -> Iterator[Batch]:
     fars = [nic.far for server in range(shape.servers) for nic in shape.packet(server)]
     yield Batch("ip", shape.switches[0], tuple(_bridge(fars)))
     yield Batch(
-        "tc", shape.switches[0], tuple(shaped(fars, shape.rate, port_frames(shape.servers)))
+        "tc", shape.switches[0], tuple(shaped(fars, shape.rate, port_frames(shape), shape.mtu))
     )
 
 

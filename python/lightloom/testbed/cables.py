@@ -20,7 +20,7 @@ from lightloom.testbed.lines import (
     up,
     window_bytes,
 )
-from lightloom.testbed.shape import MTU, OPTICAL_MAC, Nic, Shape
+from lightloom.testbed.shape import OPTICAL_MAC, Nic, Shape
 
 # Of each namespace. With a smaller least timeout TCP is soon back after a time in the dark.
 SYSCTLS = {
@@ -75,8 +75,8 @@ def batches(shape: Shape) -> Iterator[Batch]:
     Examples
     --------
     >>> first, *rest = batches(Shape(servers=2, ocs_nics=1))
-    >>> first.lines[0]
-    'link add eps0 netns testbed-node-00 type veth peer name node-00-eps0 netns testbed-eps'
+    >>> first.lines[0].partition(" type veth ")[0]
+    'link add eps0 mtu 1500 netns testbed-node-00'
     >>> len(rest)
     8
     """
@@ -92,7 +92,10 @@ def batches(shape: Shape) -> Iterator[Batch]:
         optical = [nic.name for nic in shape.optical(server)]
         packet = [nic.name for nic in shape.packet(server)]
         frames = SENDERS_FRAMES if shape.eps == "railx" else 0
-        lines = (*shaped(packet, shape.rate, SENDERS_FRAMES), *shaped(optical, shape.rate, frames))
+        lines = (
+            *shaped(packet, shape.rate, SENDERS_FRAMES, shape.mtu),
+            *shaped(optical, shape.rate, frames, shape.mtu),
+        )
         yield Batch("tc", shape.namespace(server), lines)
 
 
@@ -101,22 +104,22 @@ def _pairs(shape: Shape) -> Iterator[str]:
     for server in range(shape.servers):
         ours = shape.namespace(server)
         for nic in shape.packet(server):
-            yield pair(nic.name, ours, nic.far, EPS[shape.eps].switch(shape, nic))
+            yield pair(nic.name, ours, nic.far, EPS[shape.eps].switch(shape, nic), shape.mtu)
         for nic in shape.optical(server):
-            yield pair(nic.name, ours, nic.far, shape.ocs)
+            yield pair(nic.name, ours, nic.far, shape.ocs, shape.mtu)
 
 
 def _server(shape: Shape, server: int) -> Iterator[str]:
     yield from up(["lo"])
     for table, nic in enumerate(shape.packet(server), 100):
-        yield f"link set {nic.name} mtu {MTU} up"
+        yield f"link set {nic.name} up"
         yield f"address add {EPS[shape.eps].address(shape, nic)} dev {nic.name}"
         for route, first in EPS[shape.eps].routes(shape, nic):
             yield from _routes(nic, route, table, first)
         yield f"rule add from {nic.address} table {table}"
     for table, nic in enumerate(shape.optical(server), 100 + shape.eps_nics):
         yield f"link set {nic.name} address {OPTICAL_MAC} arp off"
-        yield f"link set {nic.name} mtu {MTU} up"
+        yield f"link set {nic.name} up"
         yield f"address add {nic.address}/32 dev {nic.name}"
         yield from _routes(nic, f"10.96.0.0/16 dev {nic.name}", table, False)
         yield f"rule add from {nic.address} table {table}"

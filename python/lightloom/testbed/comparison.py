@@ -109,12 +109,13 @@ class Comparison:
             }
             for path in (*self.request.paths, None)
         }
+        framing = nics.Framing.of(self.shape.mtu)
         return {
             "shape": self.shape.said(),
             "request": asdict(self.request),
-            "frame_bytes": nics.FRAME,
-            "payload_bytes": nics.PAYLOAD,
-            "acknowledgement_bytes": nics.ACKNOWLEDGEMENT,
+            "frame_bytes": framing.frame,
+            "payload_bytes": framing.payload,
+            "acknowledgement_bytes": framing.acknowledgement,
             "rows": [asdict(row) | {"ratio": row.ratio} for row in self.rows],
             "summary": summary,
         }

@@ -91,17 +91,6 @@ class Iteration:
         return {"steps": [asdict(step) for step in self.steps], "after_s": self.after_s}
 
 
-def payload_share() -> float:
-    """Return which part of a NIC's rate is payload, full frames and their acknowledgements.
-
-    Examples
-    --------
-    >>> round(payload_share(), 3)
-    0.936
-    """
-    return 2 * nics.PAYLOAD / (2 * nics.FRAME + nics.ACKNOWLEDGEMENT)
-
-
 def iteration(scenario: Scenario, result: Result, rate: Rate, slower: float) -> Iteration:
     """Return the one iteration of a result, for a testbed.
 
@@ -127,7 +116,7 @@ def iteration(scenario: Scenario, result: Result, rate: Rate, slower: float) -> 
     if not found:
         raise InputError("the job has no all-to-all that a testbed could carry")
     matrices = _matrices(result.demand.to_pylist(), servers)
-    share = _rate(scenario) / (int(rate) * payload_share())
+    share = _rate(scenario) / (int(rate) * nics.Framing.of().share)
     steps, demands, ended = [], [], 0
     for row in found:
         span = slower * (row["end_ps"] - row["start_ps"]) / 1e12

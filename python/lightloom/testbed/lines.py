@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lightloom.testbed.shape import MTU
+from lightloom.testbed.shape import MTU, Shape
 from lightloom.units import Rate
 
 
@@ -18,15 +18,16 @@ class Batch:
     lines: tuple[str, ...]
 
 
-def pair(near: str, ours: str, far: str, theirs: str) -> str:
+def pair(near: str, ours: str, far: str, theirs: str, mtu: int = MTU) -> str:
     """Return the line for a veth pair, with both ends where they belong.
 
     Examples
     --------
-    >>> pair("eps0", "testbed-node-00", "node-00-eps0", "testbed-eps")
-    'link add eps0 netns testbed-node-00 type veth peer name node-00-eps0 netns testbed-eps'
+    >>> pair("eps0", "b-node-00", "node-00-eps0", "b-eps")
+    'link add eps0 mtu 1500 netns b-node-00 type veth peer name node-00-eps0 mtu 1500 netns b-eps'
     """
-    return f"link add {near} netns {ours} type veth peer name {far} netns {theirs}"
+    ends = f"{near} mtu {mtu} netns {ours}", f"{far} mtu {mtu} netns {theirs}"
+    return f"link add {ends[0]} type veth peer name {ends[1]}"
 
 
 def up(names: Iterable[str]) -> Iterator[str]:
@@ -55,7 +56,7 @@ def window_bytes(rate: Rate) -> int:
     return min(max(int(rate) // 8 // 50, LEAST_WINDOW_BYTES), WINDOW_BYTES)
 
 
-def shaped(names: Iterable[str], rate: Rate, frames: int = 0) -> Iterator[str]:
+def shaped(names: Iterable[str], rate: Rate, frames: int = 0, mtu: int = MTU) -> Iterator[str]:
     """Yield the lines, for ``tc``, that shape what NICs send to a rate [bit/s].
 
     At once leaves what a NIC sends in a millisecond, or ten frames; ``frames`` wait, or what it
@@ -66,8 +67,9 @@ def shaped(names: Iterable[str], rate: Rate, frames: int = 0) -> Iterator[str]:
     >>> list(shaped(["eps0"], Rate.parse("100 Mbps")))
     ['qdisc add dev eps0 root tbf rate 100000000bit burst 15000b limit 62500b']
     """
+    # Ten frames of 1,500 B, and a jumbo frame with its header.
     burst_bytes = max(10 * MTU, int(rate) // 8 // 1000)
-    queue_bytes = max(40 * MTU, int(rate) // 8 // 200, frames * MTU)
+    queue_bytes = max(40 * MTU, int(rate) // 8 // 200, frames * mtu)
     for name in names:
         yield (
             f"qdisc add dev {name} root tbf rate {int(rate)}bit"
@@ -75,14 +77,14 @@ def shaped(names: Iterable[str], rate: Rate, frames: int = 0) -> Iterator[str]:
         )
 
 
-def port_frames(servers: int) -> int:
+def port_frames(shape: Shape) -> int:
     """Return how many frames wait at a switch's port: a window of every other server.
 
     So a port loses nothing of one connection of each.
 
     Examples
     --------
-    >>> port_frames(4)
-    264
+    >>> port_frames(Shape()), port_frames(Shape(mtu=9000))
+    (264, 45)
     """
-    return -(-WINDOW_BYTES // MTU) * (servers - 1)
+    return -(-WINDOW_BYTES // shape.mtu) * (shape.servers - 1)

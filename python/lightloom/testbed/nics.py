@@ -32,8 +32,32 @@ RULES = {
 }  # fmt: skip
 # IPv4, TCP and its timestamps; and what a shaper counts besides, Ethernet's header [B].
 HEADERS, ETHERNET = 20 + 20 + 12, 14
-# A full frame, what of it is payload, and an acknowledgement of two [B].
-FRAME, PAYLOAD, ACKNOWLEDGEMENT = MTU + ETHERNET, MTU - HEADERS, HEADERS + ETHERNET
+
+
+class Framing(NamedTuple):
+    """A full frame as a shaper counts it, its payload, and an acknowledgement of two [B].
+
+    Examples
+    --------
+    >>> Framing.of(1500)
+    Framing(frame=1514, payload=1448, acknowledgement=66)
+    >>> round(Framing.of(1500).share, 3), round(Framing.of(9000).share, 3)
+    (0.936, 0.989)
+    """
+
+    frame: int
+    payload: int
+    acknowledgement: int
+
+    @classmethod
+    def of(cls, mtu: int = MTU) -> Framing:
+        """Return those of what a frame may hold [B]."""
+        return cls(mtu + ETHERNET, mtu - HEADERS, HEADERS + ETHERNET)
+
+    @property
+    def share(self) -> float:
+        """The part of a NIC's rate that is payload, if as much comes as goes."""
+        return 2 * self.payload / (2 * self.frame + self.acknowledgement)
 
 
 class Part(NamedTuple):
@@ -130,7 +154,7 @@ def flows(shape: Shape, carried: Sequence[Part]) -> Matrix:
     return sums
 
 
-def framed(sums: Matrix) -> Matrix:
+def framed(sums: Matrix, mtu: int = MTU) -> Matrix:
     """Return what a shaper counts of payload [B]: frames, and acknowledgements the other way.
 
     Examples
@@ -138,8 +162,9 @@ def framed(sums: Matrix) -> Matrix:
     >>> framed(np.array([[0, 2 * 1448], [0, 0]], dtype=np.uint64)).tolist()
     [[0, 3028], [66, 0]]
     """
-    frames = sums.astype(np.float64) / PAYLOAD
-    counted = frames * FRAME + frames.T * (ACKNOWLEDGEMENT / 2)
+    framing = Framing.of(mtu)
+    frames = sums.astype(np.float64) / framing.payload
+    counted = frames * framing.frame + frames.T * (framing.acknowledgement / 2)
     return np.ceil(counted.round(6)).astype(np.uint64)
 
 
@@ -149,7 +174,7 @@ def seconds(shape: Shape, sums: Matrix) -> float:
     Parameters
     ----------
     shape
-        The testbed: its NICs' rate.
+        The testbed: its NICs' rate and frames.
     sums
         Of `flows`.
 
@@ -173,5 +198,5 @@ def seconds(shape: Shape, sums: Matrix) -> float:
         },
         "engine": {"kind": "flow", "tolerance": 0.0},
     }  # fmt: skip
-    result = collective("all-to-all", spec=spec, matrix=framed(sums), progress=False)
+    result = collective("all-to-all", spec=spec, matrix=framed(sums, shape.mtu), progress=False)
     return float(result.rows[0]["time_s"])

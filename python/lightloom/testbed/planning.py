@@ -15,7 +15,7 @@ from statistics import median
 from lightloom.errors import InputError, RunError
 from lightloom.plan import Job, Plan, algorithms, plan_collective
 from lightloom.testbed.carried import KINDS, carry_out, refuse_misfit
-from lightloom.testbed.nics import FRAME, PAYLOAD
+from lightloom.testbed.nics import Framing
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
 
@@ -71,7 +71,8 @@ def plan_of(
     known = algorithms(KINDS[kind], shape.servers)
     if name.partition(":")[0] not in {one.partition(":")[0] for one in known}:
         raise InputError(f"--algorithm: {name}: must be one of {', '.join(known)}")
-    payload = Rate(int(shape.rate) * PAYLOAD // FRAME * (shape.planes or 0))
+    frame, payload_bytes, _ = Framing.of(shape.mtu)
+    payload = Rate(int(shape.rate) * payload_bytes // frame * (shape.planes or 0))
     job = Job.of(
         name, nodes=shape.servers, size=f"{size_bytes} B", planes=shape.planes or 0,
         node_bandwidth=f"{int(payload)} bps", reconfiguration=str(changes), latency=str(latency),

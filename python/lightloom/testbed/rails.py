@@ -114,19 +114,19 @@ def batches(shape: Shape) -> Iterator[Batch]:
     route add 10.65.0.0/16 via 10.112.1.2
     """
     spine_rate = shape.spine_rate or Rate(0)  # rails have one: invariant of Shape
-    frames = port_frames(shape.servers)
+    frames = port_frames(shape)
     for rail in range(shape.eps_nics):
         nics = [shape.packet(server)[rail] for server in range(shape.servers)]
         links = [link for link in uplinks(shape) if link.rail == rail]
         yield Batch("ip", leaf(shape, rail), tuple(_leaf(shape, rail, nics, links)))
-        lines = [*shaped((nic.far for nic in nics), shape.rate, frames)]
-        lines += shaped((link.near for link in links), spine_rate, frames)
+        lines = [*shaped((nic.far for nic in nics), shape.rate, frames, shape.mtu)]
+        lines += shaped((link.near for link in links), spine_rate, frames, shape.mtu)
         yield Batch("tc", leaf(shape, rail), tuple(lines))
     for number in range(shape.spines or 0):
         links = [link for link in uplinks(shape) if link.spine == number]
         yield Batch("ip", spine(shape, number), tuple(_spine(links)))
         fars = (link.far for link in links)
-        yield Batch("tc", spine(shape, number), tuple(shaped(fars, spine_rate, frames)))
+        yield Batch("tc", spine(shape, number), tuple(shaped(fars, spine_rate, frames, shape.mtu)))
 
 
 def _leaf(shape: Shape, rail: int, nics: list[Nic], links: list[Uplink]) -> Iterator[str]:

@@ -37,7 +37,7 @@ from lightloom.testbed.comparison import LEAST_BYTES
 from lightloom.testbed.job import Job
 from lightloom.testbed.lines import WINDOW_BYTES, port_frames
 from lightloom.testbed.runtimes import Settings
-from lightloom.testbed.shape import MTU, Shape
+from lightloom.testbed.shape import Shape
 
 DEFAULT_SCHEMES = "rails,rails-hash,round-robin,ecmp,reps,plb,min-rtt"
 # Connections between two NICs.
@@ -124,9 +124,9 @@ class SchemesRequest:
                 f"--window: {self.window_bytes}: must be at least {least},"
                 f" --chunk times {shape.eps_nics} NICs"
             )
-        queue_bytes = port_frames(shape.servers) * MTU
+        queue_bytes = port_frames(shape) * shape.mtu
         settings = {
-            "engine.mtu": f"{nics.PAYLOAD} B",
+            "engine.mtu": f"{nics.Framing.of(shape.mtu).payload} B",
             "engine.header": f"{nics.HEADERS + nics.ETHERNET} B",
             "engine.switch.queue": f"{queue_bytes} B",
             # Marks from a fifth to four fifths, as by default.

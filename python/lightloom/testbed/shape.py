@@ -28,7 +28,8 @@ DECISIONS = ("timed", "algorithm-1", "matchings")
 SPINES = 2
 # RailX: rails of a node along each axis, unless given; and what one machine holds.
 RAILS, MOST_RAILS = 2, 4
-MTU = 1500
+# What a frame holds [B]: usually, at least (what every IPv4 host takes, RFC 791), at most (jumbo).
+MTU, LEAST_MTU, MOST_MTU = 1500, 576, 9000
 # All optical NICs have the same: a frame is taken wherever a circuit leads.
 OPTICAL_MAC = "02:4c:4c:00:00:01"
 
@@ -95,6 +96,8 @@ class Shape:
         Optical planes of SWOT, each a switch of its own that optical NIC i of every server is at,
         so they say how many there are. No region's controller is there: the controller of a plan
         is, while the plan is carried out.
+    mtu
+        What a frame of NICs and switches holds [B]: 1500, or up to 9000 for jumbo frames.
     crossbar
         What carries frames through the optical switch: ``bpf``, programs in the kernel, and filters
         at NICs that keep leases; or ``mirred``, redirections, which need no root, without filters.
@@ -144,6 +147,7 @@ class Shape:
     grid: str | None = None
     rails: int | None = None
     planes: int | None = None
+    mtu: int = MTU
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -162,6 +166,7 @@ class Shape:
         for flag, value, least, most in (
             ("--servers", self.servers, 2, MOST_SERVERS),
             ("--ranks-per-server", self.ranks_per_server, 1, MOST_RANKS),
+            ("--mtu", self.mtu, LEAST_MTU, MOST_MTU),
             *nics,
         ):
             if not least <= value <= most:
