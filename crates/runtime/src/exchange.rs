@@ -145,6 +145,7 @@ mod statistics;
 mod timers;
 mod transmit;
 mod tunnel;
+mod turns;
 
 pub use cause::Cause;
 pub use failure::{Failure, JoinError, LaneError, PostError};

@@ -160,6 +160,50 @@ fn a_lane_has_no_more_in_flight_than_its_window() {
 }
 
 #[test]
+fn lanes_of_a_nic_take_turns_and_one_with_nothing_in_flight_need_not_wait() {
+    // Two lanes between the same NICs: 100 B a chunk, 300 B in flight on the NIC.
+    let same = |peer| {
+        let mut all = lanes(peer);
+        (all[1].nic, all[1].peer_nic, all[1].way) = (0, 0, 1);
+        all
+    };
+    let change = |it| Settings { nic_window: 300, window: 1_000, ..it };
+    let mut pair = Pair::over(same, change);
+    pair.connect(0);
+    pair.connect(1);
+    pair.flow();
+    pair.post(0, 1_000, 0);
+    pair.carry(1, 0); // ready
+    pair.carry(1, 1);
+    let all = |pair: &mut Pair, lane| {
+        std::iter::from_fn(|| pair.take(0, lane, usize::MAX)).collect::<Vec<_>>()
+    };
+    let flies = |pair: &Pair| [0, 1].map(|it| pair.ends[0].exchange.in_flight(LaneId(it)));
+    let mut first = all(&mut pair, 0);
+    assert_eq!(flies(&pair), [300, 0], "one alone has the whole window");
+    pair.post(1, 1_000, 1);
+    pair.carry(1, 0);
+    pair.carry(1, 1);
+    let second = all(&mut pair, 1);
+    assert_eq!(flies(&pair), [300, 100], "one that comes late sends a chunk at once");
+    assert_eq!(second[0][3] & 1, 1, "nothing comes behind it: it asks");
+    for bytes in first.drain(..) {
+        pair.give(1, 0, &bytes);
+    }
+    pair.carry(1, 0);
+    all(&mut pair, 0);
+    assert_eq!(flies(&pair), [100, 100], "an even share of 300 B is one chunk");
+    all(&mut pair, 1);
+    assert_eq!(flies(&pair), [100, 100]);
+    pair.cut(0); // what was to go there takes the other lane
+    second.iter().for_each(|bytes| pair.give(1, 1, bytes));
+    pair.carry(1, 1);
+    all(&mut pair, 1);
+    assert_eq!(flies(&pair), [0, 300], "alone again");
+    assert_eq!(pair.ends[0].exchange.nic_in_flight(0), 300);
+}
+
+#[test]
 fn a_receiver_that_is_late_gets_small_operations_in_its_allowance_and_nothing_else() {
     let mut pair = Pair::up(|it| Settings { small: 300, ..it });
     // An operation costs its bytes and 256 more; 1,000 are allowed.

@@ -103,5 +103,9 @@ def description(shape: Shape, settings: Settings, members: Team | None = None) -
         "parts": settings.parts,
         "lost_ms": settings.lost_ms,
         "relays": settings.relays,
-        **({"spread": settings.spread} if settings.spread else {}),
+        **(
+            {"spread": settings.spread}
+            if settings.spread
+            else {"nic_window": shape.nic_window_bytes(settings.chunk_bytes)}
+        ),
     }

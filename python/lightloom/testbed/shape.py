@@ -272,6 +272,20 @@ class Shape:
         """Bytes that the kernel keeps of a connection, written and not sent: 10 ms, or 128 KiB."""
         return max(1 << 17, int(self.rate) // (8 * 100))
 
+    def nic_window_bytes(self, chunk_bytes: int | None = None) -> int:
+        """Return what a packet NIC has in flight [B], to all servers: 20 ms of its rate, or a chunk.
+
+        Examples
+        --------
+        >>> from lightloom.units import Rate
+        >>> rates = (Rate.parse(rate) for rate in ("5 Mbps", "20 Mbps", "1 Gbps"))
+        >>> [Shape(rate=rate).nic_window_bytes() for rate in rates]
+        [12500, 50000, 2500000]
+        >>> Shape().nic_window_bytes(1 << 20)
+        1048576
+        """
+        return max(self.chunk(chunk_bytes), int(self.rate) // (8 * 50))
+
     def said(self) -> dict[str, str | int | list[str] | None]:
         """Return it for JSON, with units; `Shape.heard` reads it."""
         spine = None if self.spine_rate is None else str(self.spine_rate)

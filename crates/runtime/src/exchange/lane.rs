@@ -99,6 +99,8 @@ pub(crate) struct Lane {
     pub flying: VecDeque<Item>,
     /// The payload of `flying` \[B\].
     pub in_flight: u64,
+    /// What was begun since the peer was last asked to acknowledge at once \[B\].
+    pub unasked: u64,
     /// Frames that were written as a whole, and those of them that were acknowledged.
     pub written: u64,
     pub acknowledged: u64,
@@ -139,6 +141,7 @@ impl Lane {
             asked: 0,
             flying: VecDeque::new(),
             in_flight: 0,
+            unasked: 0,
             written: 0,
             acknowledged: 0,
             received: 0,
@@ -206,6 +209,7 @@ impl Lane {
         self.flying.clear();
         self.carried.clear();
         self.in_flight = 0;
+        self.unasked = 0;
         (self.written, self.acknowledged) = (0, 0);
         (self.received, self.confirmed) = (0, 0);
         (self.held, self.confirm_at) = (0, Time::MAX);

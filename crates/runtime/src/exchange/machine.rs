@@ -29,6 +29,8 @@ pub struct Exchange {
     pub(crate) now: Time,
     pub(crate) next: Time,
     pub(crate) lanes: Vec<Lane>,
+    /// The packet lanes of each NIC.
+    pub(crate) nics: BTreeMap<Nic, Vec<LaneId>>,
     /// By peer, its NIC, the NIC here, and which of the lanes between them.
     pub(crate) ends: BTreeMap<(Endpoint, Nic, Nic, u16), LaneId>,
     /// In rising order.
@@ -88,9 +90,13 @@ impl Exchange {
         }
         let mut peers: Vec<Peer> = names.iter().map(|&name| Peer::new(name, now)).collect();
         let mut all = Vec::with_capacity(lanes.len());
+        let mut nics = BTreeMap::<Nic, Vec<LaneId>>::new();
         for (lane, &spec) in (0..).zip(&lanes) {
             let peer = names.partition_point(|&name| name < spec.peer);
             peers[peer].lanes.push(LaneId(lane));
+            if spec.medium == Medium::Packet {
+                nics.entry(spec.nic).or_default().push(LaneId(lane));
+            }
             let dials = settings.endpoint < spec.peer;
             let mut lane = Lane::new(spec, peer, dials, settings.first_patience(), now);
             if lane.needs_relay() {
@@ -105,6 +111,7 @@ impl Exchange {
             now,
             next: now,
             lanes: all,
+            nics,
             ends,
             peers,
             connections: Slab::new(),

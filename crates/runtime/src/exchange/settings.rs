@@ -33,6 +33,8 @@ pub struct Settings {
     pub chunk: u32,
     /// Bytes of chunks on a lane that are not acknowledged \[B\].
     pub window: u32,
+    /// The same of all lanes of a NIC that cross packet switches; each of them may have a chunk in flight in any case \[B\].
+    pub nic_window: u32,
     /// Chunks are acknowledged together once so much of them has come, sooner if the sender asks or is silent
     /// \[B\].
     pub together: u32,
@@ -94,6 +96,7 @@ impl Settings {
             ports: 0,
             chunk: 1 << 20,
             window: 8 << 20,
+            nic_window: 8 << 20,
             together: 256 << 10,
             hold: Time::from_ms(20),
             allowance: 1 << 20,
@@ -131,7 +134,8 @@ impl Settings {
         let chunk = (1..=LONGEST).contains(&self.chunk);
         fits(chunk, "chunk", &self.chunk, format!("1 to {LONGEST}"))?;
         let least = format!("`chunk`, {}, or more", self.chunk);
-        fits(self.window >= self.chunk, "window", &self.window, least)?;
+        fits(self.window >= self.chunk, "window", &self.window, least.clone())?;
+        fits(self.nic_window >= self.chunk, "nic_window", &self.nic_window, least)?;
         for (key, time) in
             [("beat", self.beat), ("handshake", self.handshake), ("retry", self.retry)]
         {
@@ -149,14 +153,14 @@ impl Settings {
 /// All but the secret.
 impl fmt::Debug for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { job, endpoint, life, ports, chunk, window, .. } = self;
+        let Settings { job, endpoint, life, ports, chunk, window, nic_window, .. } = self;
         let Settings { together, hold, allowance, small, .. } = self;
         let Settings { beat, stall, lost, handshake, relays, retry, .. } = self;
         write!(
             out,
             "job {job}, endpoint {endpoint} in life {life}, {ports} ports, chunk {chunk} B, "
         )?;
-        write!(out, "window {window} B, together {together} B, hold {hold}, ")?;
+        write!(out, "window {window} B, nic_window {nic_window} B, together {together} B, hold {hold}, ")?;
         write!(out, "allowance {allowance} B, small {small} B, beat {beat}, ")?;
         write!(
             out,

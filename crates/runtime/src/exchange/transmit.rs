@@ -144,7 +144,7 @@ impl Exchange {
             let in_flight = self.lanes[lane.at()].in_flight;
             let fits = in_flight + u64::from(chunk.length) <= self.window(lane).into()
                 || self.bug.is(Planted::IgnoresWindows);
-            let fits = fits && self.has_place(lane);
+            let fits = fits && self.has_place(lane) && self.has_turn(lane, chunk.length);
             if lives && !(fits && self.count_on_circuit(lane)) {
                 return None;
             }
@@ -207,7 +207,10 @@ impl Exchange {
 
     fn begin_chunk(&mut self, lane: LaneId, item: ChunkItem) -> (Frame, Option<Body>) {
         let follows = self.follows(lane, &item);
+        // A quarter of what may be in flight is not held back: what is to be sent next waits for it.
+        let much = self.share(lane) / 4;
         let it = &mut self.lanes[lane.at()];
+        it.unasked += u64::from(item.length);
         let (operation, epoch) = (item.operation, it.epoch_out);
         // The operation lives: `next_item` has looked.
         let Some(running) = self.operations.get(operation.0) else { return (Frame::Beat, None) };
@@ -215,6 +218,9 @@ impl Exchange {
         it.statistics.chunks_sent += 1;
         it.statistics.bytes_sent += u64::from(chunk.length);
         it.statistics.detours += u64::from(chunk.lane != lane);
+        let of_flow = running.flows.of(item.index as usize).is_some();
+        let asks = !follows || of_flow || it.unasked >= much;
+        it.unasked = if asks { 0 } else { it.unasked };
         let header = ChunkHeader {
             group: running.group,
             number: running.number,
@@ -222,7 +228,7 @@ impl Exchange {
             epoch,
             offset: chunk.offset,
             length: chunk.length,
-            asks: !follows || running.flows.of(item.index as usize).is_some(),
+            asks,
         };
         let (peer, offset, length) = (chunk.peer, chunk.offset, chunk.length);
         (Frame::Chunk(header), Some(Body { operation, peer, offset, length }))
@@ -234,6 +240,6 @@ impl Exchange {
         let next = it.chunks.front().filter(|next| next.operation == item.operation);
         let fits =
             |next: &ChunkItem| it.in_flight + u64::from(next.length) <= self.window(lane).into();
-        !it.needs_relay() && next.is_some_and(fits)
+        !it.needs_relay() && next.is_some_and(|next| fits(next) && self.has_turn(lane, next.length))
     }
 }

@@ -61,6 +61,10 @@ pub struct Job {
     /// [`Tcp`] has it. Less makes fences short, more saves wake-ups where NICs are fast.
     #[serde(default)]
     pub unsent: Option<u32>,
+    /// What the lanes of a packet NIC have in flight together \[B\], at least a chunk; without, as [`Settings`] has it.
+    /// Less lets a server that comes late wait less, more keeps a NIC busy over a longer round trip.
+    #[serde(default)]
+    pub nic_window: Option<u32>,
     /// A server that is silent for so long is lost \[ms\].
     pub lost_ms: u64,
     /// Servers that no lane joins any more reach each other by a third; yes, unless it says otherwise.
@@ -135,6 +139,12 @@ impl Job {
         self.path.parse::<Path>().map_err(|why| format!("`path` is {:?}; it {why}", self.path))?;
         if !["direct", "ring"].contains(&self.algorithm.as_str()) {
             return Err(format!("`algorithm` is {:?}; direct or ring is allowed", self.algorithm));
+        }
+        if let Some(window) = self.nic_window {
+            between("nic_window", window.into(), self.chunk.into(), u64::from(u32::MAX))?;
+            if self.spread.is_some() {
+                return Err("`nic_window`, `spread`: each bounds what is in flight; one of them is allowed".into());
+            }
         }
         if let Some(Spread { ways, window, .. }) = &self.spread {
             if self.packet_nics != self.ranks_per_server {
@@ -244,6 +254,9 @@ impl Job {
         settings.ports = self.optical_nics;
         settings.chunk = self.chunk;
         settings.window = settings.window.max(self.chunk);
+        // `spread` has a bound of its own.
+        let most = if self.spread.is_some() { u32::MAX } else { settings.nic_window };
+        settings.nic_window = self.nic_window.unwrap_or(most.max(self.chunk));
         settings.lost = Time::from_ms(self.lost_ms);
         settings.relays = self.relays;
         settings.stall = self.stall();

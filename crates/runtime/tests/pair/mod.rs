@@ -17,6 +17,8 @@ pub struct End {
 
 pub struct Pair {
     pub now: Time,
+    /// By lane: the NIC at both ends.
+    nics: [Nic; 3],
     pub ends: [End; 2],
     told: u64,
 }
@@ -36,6 +38,14 @@ pub fn lanes(peer: u16) -> Vec<LaneSpec> {
 impl Pair {
     /// Two endpoints in group 1; nothing is connected.
     pub fn new(change: impl Fn(Settings) -> Settings) -> Self {
+        Pair::over(lanes, change)
+    }
+
+    /// The same over other lanes than [`lanes`].
+    pub fn over(
+        lanes: impl Fn(u16) -> Vec<LaneSpec>,
+        change: impl Fn(Settings) -> Settings,
+    ) -> Self {
         let now = Time::from_ms(1);
         let end = |me: u16| {
             let exchange = Exchange::new(change(settings(me)), lanes(1 - me), now);
@@ -43,7 +53,8 @@ impl Pair {
             exchange.join(now, 1, &[(0, 1), (1, 1)]).expect("a new group");
             End { exchange, connections: [None; 3], outputs: Vec::new() }
         };
-        let mut pair = Pair { now, ends: [end(0), end(1)], told: 0 };
+        let nics = [0, 1, 2].map(|it| lanes(1)[it].nic);
+        let mut pair = Pair { now, nics, ends: [end(0), end(1)], told: 0 };
         pair.collect();
         pair
     }
@@ -62,7 +73,7 @@ impl Pair {
         let nonce = [lane as u8; 16];
         let dialed =
             self.ends[0].exchange.dialed(self.now, LaneId(lane), nonce).expect("it is asked");
-        let accepted = self.ends[1].exchange.accepted(self.now, lane as u16, nonce).expect("room");
+        let accepted = self.ends[1].exchange.accepted(self.now, self.nics[lane as usize], nonce).expect("room");
         self.ends[0].connections[lane as usize] = Some(dialed);
         self.ends[1].connections[lane as usize] = Some(accepted);
     }

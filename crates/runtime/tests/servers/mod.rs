@@ -147,6 +147,7 @@ impl Servers {
             round: 0,
             chunk: 1 << 14,
             unsent: None,
+            nic_window: None,
             lost_ms: made.lost_ms,
             spread: None,
             relays: true,

@@ -3,12 +3,12 @@
 use super::chance::Chance;
 use super::event::Event;
 use super::group::Group;
-use super::invariant::{BOUNCE, Broken, CALM, PROGRESS, WINDOW, broken};
+use super::invariant::{BOUNCE, Broken, CALM, NIC_WINDOW, PROGRESS, WINDOW, broken};
 use super::node::Node;
 use super::optics::Optics;
 use super::shape::Shape;
 use super::wire::Wire;
-use lightloom_runtime::exchange::{Exchange, LaneId, Statistics};
+use lightloom_runtime::exchange::{Exchange, LaneId, Medium, Nic, Statistics};
 use lightloom_runtime::planted::Planted;
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -278,6 +278,18 @@ impl World {
                 let flies = exchange.in_flight(lane);
                 if flies > settings.window.into() {
                     found = Some((WINDOW, format!("endpoint {at}, {lane:?}: {flies} B in flight")));
+                }
+            }
+            let lanes = self.shape.lanes[at].iter().filter(|it| it.medium == Medium::Packet);
+            let mut nics: Vec<Nic> = lanes.map(|it| it.nic).collect();
+            nics.sort_unstable();
+            for lanes in nics.chunk_by(|a, b| a == b) {
+                let flies = exchange.nic_in_flight(lanes[0]);
+                // A lane with nothing in flight need not wait.
+                let more = lanes.len() as u64 * u64::from(settings.chunk);
+                if flies > u64::from(settings.nic_window) + more {
+                    let what = format!("endpoint {at}, NIC {}: {flies} B in flight", lanes[0]);
+                    found = Some((NIC_WINDOW, what));
                 }
             }
         }

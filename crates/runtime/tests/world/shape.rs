@@ -39,9 +39,12 @@ impl Shape {
         let beat = chance.ms(30, 80);
         let stall = beat.saturating_add(chance.ms(60, 200));
         let allowance = if chance.hit(200) { 0 } else { chance.between(257, 4000) as u32 };
+        // Without a draw of its own, so that seeds go on to mean what they meant.
+        let nic_window = 1 + chunk % 6;
         let base = Settings {
             chunk,
             window: chunk * chance.between(1, 4) as u32,
+            nic_window: chunk * nic_window,
             together: chunk * chance.between(0, 4) as u32,
             hold: chance.ms(0, 30),
             allowance,

@@ -20,6 +20,7 @@ fn job() -> Job {
         round: 0,
         chunk: 1000,
         unsent: None,
+        nic_window: None,
         lost_ms: 100,
         relays: true,
         parts: None,
@@ -47,6 +48,8 @@ fn schemes_are_compared_where_each_rank_has_a_nic() {
     assert_eq!(why(&|_| ()), "ok");
     let two = "`spread`: 3 packet NICs and 2 ranks a server; as many are allowed";
     assert_eq!(why(&|job| job.ranks_per_server = 2), two);
+    let both = "`nic_window`, `spread`: each bounds what is in flight; one of them is allowed";
+    assert_eq!(why(&|job| job.nic_window = Some(3000)), both);
     let window = "`spread.window` is 2999; 3000 to 4294967295 is allowed";
     assert_eq!(why(&|job| job.spread = spread(2999).spread), window);
     assert!(matches!(spread(3000).path_of("ecmp"), Ok(Path::Balanced(_))));

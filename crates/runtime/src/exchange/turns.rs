@@ -1,0 +1,45 @@
+//! The packet lanes of a NIC share what is in flight on it.
+//!
+//! What is written to sockets leaves a NIC in the order of writing. Without a bound, a peer that comes late to an
+//! operation is behind all that goes to the others; and since all endpoints hear first of the peers that were early, they
+//! all send to the same ones, while the late ones' NICs idle, and then are last. So a lane may begin a chunk if
+//! - it has nothing in flight: nobody waits for another one's peer; or
+//! - it stays within an even share of [`Settings::nic_window`](super::Settings::nic_window), of the NIC's packet lanes that have
+//!   something to send or in flight, and all of them stay within the window. So a peer that is slow keeps its share alone.
+//!
+//! What may not begin waits for an acknowledgement of its own lane. Not shared: circuits, of which a NIC has one, and relays.
+//! Checked: `rules.rs`, and the invariant `nic-window` in scenarios.
+
+use super::machine::Exchange;
+use super::name::{LaneId, Medium, Nic};
+use crate::planted::Planted;
+
+impl Exchange {
+    /// Whether a lane may begin a chunk of so many bytes, as far as its NIC is concerned.
+    pub(crate) fn has_turn(&self, lane: LaneId, length: u32) -> bool {
+        let it = &self.lanes[lane.at()];
+        if it.spec.medium != Medium::Packet || it.in_flight == 0 {
+            return true;
+        }
+        let (length, window) = (u64::from(length), u64::from(self.settings.nic_window));
+        let fits = self.nic_in_flight(it.spec.nic) + length <= window;
+        fits && it.in_flight + length <= self.share(lane) || self.bug.is(Planted::IgnoresTurns)
+    }
+
+    /// What a lane may have in flight of what its NIC may \[B\].
+    pub(crate) fn share(&self, lane: LaneId) -> u64 {
+        let nic = self.lanes[lane.at()].spec.nic;
+        let active = self.of_nic(nic).filter(|it| it.in_flight > 0 || !it.chunks.is_empty());
+        u64::from(self.settings.nic_window) / active.count().max(1) as u64
+    }
+
+    /// Payload on the packet lanes of a NIC that was begun and not acknowledged \[B\].
+    pub fn nic_in_flight(&self, nic: Nic) -> u64 {
+        self.of_nic(nic).map(|it| it.in_flight).sum()
+    }
+
+    fn of_nic(&self, nic: Nic) -> impl Iterator<Item = &super::lane::Lane> {
+        let lanes = self.nics.get(&nic).into_iter().flatten();
+        lanes.map(|lane| &self.lanes[lane.at()])
+    }
+}
