@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lightloom.trace import GatingTrace
     from lightloom.trace.synthetic import Shape
 
+# Of the trace of a model without experts: it holds one count, and no layer draws from it.
+_NO_EXPERTS = dict.fromkeys(("experts", "sources", "top_k", "layers", "iterations", "seed"), 1)
 ITERATIONS = 8
 """Of a trace that is generated for a job; micro-batches draw among them."""
 
@@ -40,6 +42,8 @@ def load_trace(scenario: Scenario) -> GatingTrace:
         trace = load(place)
     except InputError as error:
         raise InputError(f"{scenario.title}: {error}" if "shape" in place else str(error)) from None
+    if not model.experts:
+        return trace
     if trace.experts != model.experts:
         raise InputError(
             f'{scenario.title}: gating.trace = "{name}": has {trace.experts} experts; must have '
@@ -75,12 +79,19 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
 
     model, gating = scenario.model, scenario.gating
     name, knobs = gating.trace, dict(sorted(gating.knobs.items()))
+    if not model.experts:
+        if name != "builtin":
+            raise InputError(
+                f'{scenario.title}: gating.trace = "{name}": nothing reads it while model.experts '
+                '= 0; allowed: "builtin"'
+            )
+        return {"trace": "uniform", "shape": _NO_EXPERTS, "knobs": {}}
     if name in KINDS:
         shape = {
             "experts": model.experts,
             "sources": scenario.parallelism.ep,
             "top_k": model.top_k,
-            "layers": model.layers - model.dense_layers,
+            "layers": model.moe_layers,
             "iterations": ITERATIONS,
             "seed": scenario.seed,
         }

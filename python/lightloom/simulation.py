@@ -340,7 +340,7 @@ def _bill(finished: Sequence[Finished]) -> pa.Table:
 
 
 def _trace_notes(trace: GatingTrace, job: Scenario) -> list[str]:
-    if trace.top_k == job.model.top_k:
+    if job.model.top_k in (0, trace.top_k):
         return []
     return [
         f"the trace routes each token to {trace.top_k} experts, the model to {job.model.top_k}: "

@@ -117,7 +117,7 @@ impl Work {
         self.parallelism.validate()?;
         let p = &self.parallelism;
         most("parallelism.pp", p.pp, "model.layers", self.model.layers)?;
-        most("parallelism.ep", p.ep, "model.experts", self.model.experts)?;
+        most("parallelism.ep", p.ep, "model.experts", self.model.experts.max(1))?;
         most("parallelism.tp", p.tp, "model.hidden", self.model.hidden)?;
         for (key, value, limit) in [
             ("sequence_length", self.sequence_length, 1 << 24),
@@ -136,7 +136,7 @@ impl Work {
     /// Layers of a stage: all, and those with experts, on the stage that has the most of them.
     pub fn layers(&self) -> (u32, u32) {
         let all = self.model.layers.div_ceil(self.parallelism.pp);
-        (all, all.min(self.model.moe_layers()))
+        (all, all.div_ceil(self.model.moe_layer_step).min(self.model.moe_layers()))
     }
 
     /// The table's rows, those of degree 1 too; their collectives then have one member.
@@ -158,7 +158,7 @@ impl Work {
         let swiglu = |width: u32| 3.0 * hidden * f64::from(width) / t * gradient;
         let shared = swiglu(model.shared_experts * model.shared_intermediate);
         let vocabulary = hidden * f64::from(model.vocabulary) / t * gradient;
-        let held = if p.pp == 1 { 2.0 } else { 1.0 };
+        let held = if p.pp == 1 && !model.tied_embeddings { 2.0 } else { 1.0 };
         let visits = top_k + if shared > 0.0 { 1.0 } else { 0.0 };
         let (split, replicated) = (split as f64 / t * gradient, replicated as f64 * gradient);
         let context = sequence * (key + value) / t * activation;

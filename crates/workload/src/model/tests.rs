@@ -67,6 +67,7 @@ fn limits_leave_room_for_the_largest_products() {
         name: String::new(),
         layers: 4096,
         dense_layers: 2048,
+        moe_layer_step: 1,
         hidden: 1 << 17,
         vocabulary: 1 << 24,
         attention: Attention::Mla {
@@ -83,6 +84,7 @@ fn limits_leave_room_for_the_largest_products() {
         shared_experts: 1024,
         shared_intermediate: 1 << 20,
         dense_intermediate: 1 << 20,
+        tied_embeddings: false,
     };
     let message = largest.validate().unwrap_err().to_string();
     assert!(message.contains("fewer than 2^56 parameters"), "{message}");

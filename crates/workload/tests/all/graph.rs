@@ -45,7 +45,7 @@ fn small_job() -> impl Strategy<Value = Job> {
                 qk_rope_head_dim: 2,
                 v_head_dim: 3,
             },
-            false => Attention::Gqa { heads: 4, kv_heads: 2, head_dim: 4 },
+            false => Attention::Gqa { heads: 4, kv_heads: 2, head_dim: 4, bias: Bias::None },
         };
         job
     })
