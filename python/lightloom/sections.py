@@ -116,8 +116,9 @@ class Gating(Section):
     """Which recorded gate decisions the job meets."""
 
     trace: Label
-    """`builtin`: the shipped recording for the model's experts and top-k; a kind of
-    `lightloom trace generate`; else a trace's path, relative to the specification."""
+    """`builtin`: the shipped recording for the model's experts and top-k, or even loads where none
+    is shipped; a kind of `lightloom trace generate`; else a trace's path, relative to the
+    specification."""
     knobs: dict[str, float] = Field(default_factory=dict)
     """Of a generated trace: what its kind reads, such as `factor`."""
     redraw: Literal["micro-batch"]

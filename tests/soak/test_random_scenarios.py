@@ -209,7 +209,7 @@ def all_layers_and_micro_batches(tasks: list[dict[str, Any]], scenario: Scenario
         for task in tasks
         if task["kind"] == "dispatch"
     ]
-    moe = model.layers - model.dense_layers if scenario.parallelism.ep > 1 else 0
+    moe = model.moe_layers if scenario.parallelism.ep > 1 else 0
     assert len(set(keys)) == len(keys) == moe * training.micro_batches * 2 * scenario.dp
 
 
