@@ -181,7 +181,7 @@ def test_a_config_is_a_job(tmp_path: Path) -> None:
         (MIXTRAL, {"num_local_experts": ...}, "missing, though num_experts_per_tok = 2 is there"),
         (QWEN3, {"num_shared_experts": 1, "n_shared_experts": 2}, "contradicts n_shared_experts"),
         (DEEPSEEK_V3, {"expert_intermediate_size": 1}, "contradicts moe_intermediate_size = 2048"),
-        (MIXTRAL, {"text_config": []}, "text_config: must be a JSON object"),
+        (MIXTRAL, {"text_config": []}, "text_config = []: must be a JSON object"),
         (MIXTRAL, {"text_config": {"model_type": "llama4_text"}}, "text_config.num_hidden_layers"),
         (MIXTRAL, {"model_type": ""}, 'model_type = "": must be the family'),
         (MIXTRAL, {"model_type": 7}, "model_type = 7: must be the family's name, or absent"),

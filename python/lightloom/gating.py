@@ -4,9 +4,9 @@
 generated with even loads, and `unrecorded` says so. A generated trace has the model's experts and
 MoE layers, and the job's expert-parallel ranks and seed. Another fits if it was recorded for as
 many experts as the model has, and its source ranks can be summed into the job's expert-parallel
-ranks; nothing is ever stretched or wrapped around. A shorter trace (fewer layers) fits: the workload
-reuses its layers and says so. Checked: each refusal, and that whoever has `place_of` a trace reads
-the same one.
+ranks; nothing is ever stretched or wrapped around. A shorter trace (fewer layers) fits: the
+workload reuses its layers and says so. Checked: each refusal, and that whoever has `place_of` a
+trace reads the same one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If knobs are given of a trace that is not generated, or a trace of a model without experts.
+        If knobs are given of a trace that is not generated.
 
     Examples
     --------
@@ -82,11 +82,6 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
     model, gating = scenario.model, scenario.gating
     name, knobs = gating.trace, dict(sorted(gating.knobs.items()))
     if not model.experts:
-        if name != "builtin":
-            raise InputError(
-                f'{scenario.title}: gating.trace = "{name}": nothing reads it while model.experts '
-                '= 0; allowed: "builtin"'
-            )
         return {"trace": "uniform", "shape": _NO_EXPERTS, "knobs": {}}
     if name in KINDS or (unrecorded(scenario) and not knobs):
         shape = {

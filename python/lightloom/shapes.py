@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Yield every rule that the scenario breaks, the most basic first."""
     yield from models.misfits(scenario.model)
+    yield from _gating(scenario)
     if scenario.cluster.gpus % scenario.cluster.gpus_per_server:
         each = scenario.cluster.gpus_per_server
         yield "cluster.gpus", f"must be a multiple of cluster.gpus_per_server = {each}"
@@ -119,6 +120,15 @@ def _host(host: Host, network: Network) -> Iterator[Misfit]:
             f"must divide cluster.gpus_per_server = {gpus}, and be a multiple of "
             f"cluster.numa_nodes = {numa}",
         )
+
+
+def _gating(scenario: Scenario) -> Iterator[Misfit]:
+    """Yield what says of gates that a dense model does not have."""
+    unread = "nothing reads it while model.experts = 0; allowed"
+    if not scenario.model.experts and scenario.gating.trace != "builtin":
+        yield "gating.trace", f'{unread}: "builtin"'
+    if not scenario.model.experts and scenario.gating.knobs:
+        yield "gating.knobs", f"{unread}: none"
 
 
 def _parallelism(scenario: Scenario) -> Iterator[Misfit]:
