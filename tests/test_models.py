@@ -157,7 +157,9 @@ GPUS = {"deepseek-r1": 1024, "deepseek-v3": 1024, "mixtral-8x22b": 512}
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_preset_runs(name: str) -> None:
     """Each layer with experts, and no other, dispatches once a pass."""
-    job = Scenario.preset(name, gpus=GPUS.get(name, 256)).with_(**{"training.micro_batches": 1})
+    job = Scenario.preset(name, gpus=GPUS.get(name, 256)).with_(
+        **{"training.micro_batches": 1, "fabric.carrier": "direct"}
+    )
     result = lightloom.simulate(job, progress=False)
     tasks = result.tasks.to_pylist()
     dispatched = [
@@ -172,8 +174,7 @@ def test_every_preset_runs(name: str) -> None:
         tokens = job.training.micro_batch * job.training.sequence_length
         sent = tokens * job.model.top_k * job.model.hidden * job.training.dispatch_bytes
         moved = [task["bytes"] for task in tasks if task["kind"] == "dispatch"]
-        # 384 experts do not divide a source's choices.
-        assert moved == pytest.approx([sent * (job.parallelism.ep - 1)] * len(moved), rel=1e-3)
+        assert set(moved) == {sent * (job.parallelism.ep - 1)}
 
 
 def test_even_loads_stand_in_only_where_nobody_names_a_trace(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: must be a JSON object, as config.json is")
     text = values.get("text_config")
     if text is not None and not isinstance(text, dict):
-        shown = short_text(text)
+        shown = json.dumps(text)[:80]
         raise InputError(f"{path}: text_config = {shown}: must be a JSON object, as config.json is")
     keys = Keys(path, "", values) if text is None else Keys(path, "text_config.", _inner(values))
     name, family = values.get("_name_or_path"), values.get("model_type")
