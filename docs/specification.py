@@ -101,7 +101,7 @@ def tables() -> Iterator[Table]:
     """List the tables in the order of the page."""
     yield Table("", {"": scenario.Scenario})
     file = "the path of a Hugging Face `config.json`"
-    instead = "A model in place of a preset (models.md); relative to the specification."
+    instead = "A model in place of a preset ([models](models.md)); relative to the specification."
     yield Table(
         "model",
         {"": models.Model},

@@ -8,6 +8,7 @@ count that lies nearest to the figure.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,8 @@ from lightloom.model import Model
 from lightloom.resolve import load_scenario
 from lightloom.trace import builtin_names
 
-MODELS = Path(__file__).parent / "data/models"
+ROOT = Path(__file__).parents[1]
+MODELS = ROOT / "tests/data/models"
 
 
 class Published(NamedTuple):
@@ -40,6 +42,7 @@ ALL, NO_EMBEDDING, NO_HEAD = "all", "without the embedding", "without embedding 
 PUBLISHED = {
     "deepseek-r1": Published("671", "37", NO_EMBEDDING),
     "deepseek-v3": Published("671", "37", NO_EMBEDDING),
+    "glm-4.5": Published("355", "32", NO_HEAD),
     "glm-4.5-air": Published("106", "12", NO_HEAD),
     "gpt-oss-120b": Published("116.8", "5.1", NO_EMBEDDING),
     "gpt-oss-20b": Published("20.9", "3.6", NO_EMBEDDING),
@@ -69,19 +72,42 @@ DENSE: dict[str, Any] = {
 }  # fmt: skip
 
 
+def counted(name: str) -> tuple[float, float]:
+    """Total and active parameters [10^9], the active ones as their authors count them."""
+    total, active, embedding = Scenario.preset(name).model.parameters()
+    left_out = {ALL: 0, NO_EMBEDDING: embedding, NO_HEAD: 2 * embedding}[PUBLISHED[name].counted]
+    return total / 1e9, (active - left_out) / 1e9
+
+
+def error(ours: float, published: str) -> str:
+    return f"{100 * (ours / float(published) - 1):+.1f} %"
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_are_as_published(name: str) -> None:
     """Within 1 %, or within half of the last digit that the authors give."""
-    published = PUBLISHED[name]
-    total, active, embedding = Scenario.preset(name).model.parameters()
-    left_out = {ALL: 0, NO_EMBEDDING: embedding, NO_HEAD: 2 * embedding}[published.counted]
-    for key, ours in (("total", total), ("active", active - left_out)):
-        digits = getattr(published, key)
+    for key, ours in zip(("total", "active"), counted(name), strict=True):
+        digits = getattr(PUBLISHED[name], key)
         rounding = 0.5 * 10.0 ** -len(digits.partition(".")[2])
         allowed = FURTHER.get((name, key), max(0.01, rounding / float(digits)))
-        assert ours / 1e9 == pytest.approx(float(digits), rel=allowed), key
+        assert ours == pytest.approx(float(digits), rel=allowed), key
         if (name, key) in FURTHER:
-            assert ours / 1e9 != pytest.approx(float(digits), rel=0.01), f"{key}: why listed?"
+            assert ours != pytest.approx(float(digits), rel=0.01), f"{key}: why listed?"
+
+
+def test_the_page_has_these_figures() -> None:
+    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^|]+)` \| (\d[^|]*) \| (.*) \|$", page, flags=re.MULTILINE)
+    found = {name: (total, *rest.split(" | ")) for names, total, rest in rows
+             for name in names.split("`, `")}  # fmt: skip
+    wanted = {}
+    for name, published in PUBLISHED.items():
+        total, active = counted(name)
+        wanted[name] = (
+            f"{total:,.2f}", f"{float(published.total):,g}", error(total, published.total),
+            f"{active:.2f}", published.active, error(active, published.active), published.counted,
+        )  # fmt: skip
+    assert found == wanted
 
 
 def test_kimi_k2_is_published_with_one_layer_of_experts_more() -> None:
