@@ -123,7 +123,7 @@ def unrecorded(scenario: Scenario) -> str | None:
         return None
     return (
         f"no recorded gates are shipped for {model.experts} experts, top-{model.top_k}: every "
-        "expert has the same load; gating.trace says otherwise"
+        "expert has the same load; gating.trace chooses another"
     )
 
 

@@ -117,6 +117,10 @@ impl Work {
         self.parallelism.validate()?;
         let p = &self.parallelism;
         most("parallelism.pp", p.pp, "model.layers", self.model.layers)?;
+        if self.model.experts == 0 && p.ep != 1 {
+            let reason = "must be 1, as model.experts = 0: there is nothing to share";
+            return Err(refused("parallelism.ep", p.ep, reason.into()));
+        }
         most("parallelism.ep", p.ep, "model.experts", self.model.experts.max(1))?;
         most("parallelism.tp", p.tp, "model.hidden", self.model.hidden)?;
         for (key, value, limit) in [
@@ -315,6 +319,16 @@ mod tests {
         let p = good.parallelism;
         let ep = Work { parallelism: Parallelism { ep: 512, dp: 1, pp: 1, ..p }, ..good.clone() };
         assert_eq!(refusal(ep), "parallelism.ep = 512: must be at most model.experts = 256");
+        let mut dense = good.clone();
+        (dense.model.experts, dense.model.top_k, dense.model.expert_intermediate) = (0, 0, 0);
+        (dense.model.shared_experts, dense.model.dense_layers) = (0, dense.model.layers);
+        assert_eq!(
+            refusal(dense.clone()),
+            "parallelism.ep = 64: must be 1, as model.experts = 0: there is nothing to share"
+        );
+        dense.parallelism.ep = 1;
+        assert_eq!(dense.check(), Ok(()));
+        assert!(dense.traffic().iter().all(|row| row.kind != Kind::Ep && row.name != "experts"));
         let bytes = Work { activation_bytes: 0, ..good };
         assert_eq!(refusal(bytes), "activation_bytes = 0: must be between 1 and 8");
     }
