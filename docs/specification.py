@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from lightloom import engines, fabrics, failures, fields, presets, scenario, sections
+from lightloom import model as models
 from lightloom.layers import look_up
 from lightloom.toml_text import value_text
 from lightloom.units import Quantity
@@ -100,16 +101,16 @@ def tables() -> Iterator[Table]:
     """List the tables in the order of the page."""
     yield Table("", {"": scenario.Scenario})
     file = "the path of a Hugging Face `config.json`"
-    families = "of the Mixtral, Qwen-MoE or DeepSeek family, in place of a preset"
+    instead = "A model in place of a preset ([models](models.md)); relative to the specification."
     yield Table(
         "model",
-        {"": sections.Model},
+        {"": models.Model},
         (
             ("preset", "models", "A model whose shape and usual split are known."),
-            ("huggingface", file, f"A model {families}; relative to the specification."),
+            ("huggingface", file, instead),
         ),
     )
-    attention = {"gqa": sections.GroupedQueryAttention, "mla": sections.LatentAttention}
+    attention = {"gqa": models.GroupedQueryAttention, "mla": models.LatentAttention}
     yield Table("model.attention", attention)
     yield Table("parallelism", {"": sections.Parallelism})
     yield Table("training", {"": sections.Training})

@@ -1,4 +1,4 @@
-"""config.json of each family gives the shape of the preset, and what it cannot say is refused."""
+"""The fields of a config.json give the shape of a model, and what it cannot say is refused."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lightloom import presets
+from lightloom import huggingface_keys, presets
+from lightloom.cli import run
 from lightloom.errors import InputError
-from lightloom.huggingface import FAMILIES, read_config
+from lightloom.huggingface import read_config
+from lightloom.huggingface_defaults import DEFAULTS
 from lightloom.resolve import load_job
 
+MODELS = Path(__file__).parent / "data/models"
 MIXTRAL = {
     "architectures": ["MixtralForCausalLM"],
     "hidden_size": 4096,
@@ -78,7 +81,12 @@ DEEPSEEK_V3 = {
     "v_head_dim": 128,
     "vocab_size": 129280,
 }
-ALL = [MIXTRAL, QWEN2, QWEN3, DEEPSEEK_V3]
+# Of no family that is listed: it says all that families differ in.
+OWN = {
+    **MIXTRAL, "model_type": "own", "head_dim": 128, "hidden_act": "silu", "attention_bias": False,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+ALL = [MIXTRAL, QWEN2, QWEN3, DEEPSEEK_V3, OWN]
 
 
 def read(tmp_path: Path, config: dict[str, Any]) -> dict[str, Any]:
@@ -124,19 +132,71 @@ def test_a_config_is_a_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "change", "says"),
     [
+        (MIXTRAL, {"model_type": "own"}, 'hidden_act: missing, and of model_type = "own" no'),
+        (OWN, {"model_type": ..., "hidden_act": ...}, "hidden_act: missing, and without a model_t"),
+        (OWN, {"num_local_experts": ...}, "num_local_experts: missing, though num_experts_per_tok"),
         (
-            MIXTRAL,
-            {"model_type": "llama"},
-            'model_type = "llama": not a known family; allowed: ',
+            OWN,
+            {"num_local_experts": -8},
+            "num_local_experts = -8: must be a whole number",
         ),
-        (MIXTRAL, {"model_type": None}, "model_type missing"),
+        (
+            OWN,
+            {"num_local_experts": 0},
+            "num_experts_per_tok = 2: must be at most num_local",
+        ),
+        (
+            OWN,
+            {"num_experts_per_tok": -2},
+            "num_experts_per_tok = -2: must be a whole number",
+        ),
+        (
+            OWN,
+            {"experts_per_token": 4},
+            "contradicts num_experts_per_tok = 2; allowed",
+        ),
+        (OWN, {"num_key_value_heads": "8"}, 'num_key_value_heads = "8": must be a whole number'),
+        (OWN, {"head_dim": 0}, "head_dim = 0: must be a whole number, at least 1"),
+        (OWN, {"qkv_bias": "yes"}, 'qkv_bias = "yes": must be true or false'),
+        (
+            OWN,
+            {"interleave_moe_layer_step": 4, "moe_layers": list(range(0, 32, 2))},
+            "contradicts interleave_moe_layer_step = 4; allowed: one of the two",
+        ),
+        (OWN, {"moe_layers": [32]}, "moe_layers = [32]: must be a list of layers, 0 to 31"),
+        (
+            OWN,
+            {"moe_layers": []},
+            "moe_layers = []: no layer of num_hidden_layers = 32 has",
+        ),
+        (OWN, {"tie_word_embeddings": ...}, "tie_word_embeddings: missing, and of model_type"),
+        (OWN, {"hidden_act": "relu2"}, 'hidden_act = "relu2": does not say a network of three'),
+        (OWN, {"mamba_d_state": 16}, "mamba_d_state = 16: not supported"),
+        (OWN, {"layer_types": ["linear_attention"]}, "layer_types"),
+        (OWN, {"attention_bias": 1}, "attention_bias = 1: must be true or false"),
+        (MIXTRAL, {"num_experts": 16}, "num_experts = 16: contradicts num_local_experts = 8"),
+        (MIXTRAL, {"num_experts_per_tok": 9}, "must be at most num_local_experts = 8"),
+        (MIXTRAL, {"num_experts_per_tok": None}, "num_experts_per_tok: missing"),
+        (MIXTRAL, {"num_key_value_heads": 5}, "must divide num_attention_heads = 32"),
+        (MIXTRAL, {"num_local_experts": ...}, "missing, though num_experts_per_tok = 2 is there"),
+        (QWEN3, {"num_shared_experts": 1, "n_shared_experts": 2}, "contradicts n_shared_experts"),
+        (DEEPSEEK_V3, {"expert_intermediate_size": 1}, "contradicts moe_intermediate_size = 2048"),
+        (MIXTRAL, {"text_config": []}, "text_config = []: must be a JSON object"),
+        (MIXTRAL, {"text_config": {"model_type": "llama4_text"}}, "text_config.num_hidden_layers"),
+        (MIXTRAL, {"model_type": ""}, 'model_type = "": must be the family'),
+        (MIXTRAL, {"model_type": 7}, "model_type = 7: must be the family's name, or absent"),
         (MIXTRAL, {"hidden_size": None}, "hidden_size: missing"),
         (MIXTRAL, {"hidden_size": "4096"}, 'hidden_size = "4096": must be a whole number'),
         (MIXTRAL, {"hidden_size": True}, "hidden_size = true: must be a whole number"),
         (MIXTRAL, {"num_attention_heads": 33}, "must divide hidden_size = 4096"),
-        (QWEN2, {"decoder_sparse_step": 2}, "decoder_sparse_step = 2: not supported; allowed: 1"),
+        (QWEN2, {"decoder_sparse_step": 0}, "decoder_sparse_step = 0: no layer would have"),
+        (QWEN2, {"decoder_sparse_step": 25}, "decoder_sparse_step = 25: no layer of num_hidden"),
+        (QWEN2, {"n_shared_experts": 2}, "contradicts n_shared_experts = 2"),
+        (QWEN3, {"mlp_only_layers": [-1]}, "mlp_only_layers = [-1]: must be a list of layers"),
+        (DEEPSEEK_V3, {"moe_layers": [1, 2, 5]}, "contradicts first_k_dense_replace = 3"),
+        (DEEPSEEK_V3, {"moe_layer_freq": "2"}, 'moe_layer_freq = "2": must be a whole number'),
+        (DEEPSEEK_V3, {"attention_bias": True}, "attention_bias = true: not supported with kv"),
         (QWEN3, {"mlp_only_layers": [5]}, "mlp_only_layers = [5]: not supported"),
-        (DEEPSEEK_V3, {"moe_layer_freq": 2}, "moe_layer_freq = 2: not supported"),
         (DEEPSEEK_V3, {"kv_lora_rank": 0}, "kv_lora_rank = 0: must be a whole number, at least 1"),
     ],
 )
@@ -144,7 +204,8 @@ def test_what_cannot_be_read_is_named(
     tmp_path: Path, config: dict[str, Any], change: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(InputError) as error:
-        read(tmp_path, config | change)
+        changed = config | change
+        read(tmp_path, {key: value for key, value in changed.items() if value is not ...})
     assert str(error.value).startswith(f"{tmp_path}/config.json: ") and says in str(error.value)
 
 
@@ -160,5 +221,84 @@ def test_any_value_in_any_place(tmp_path_factory: pytest.TempPathFactory, data: 
         assert "\n" not in str(error)
 
 
-def test_every_family_is_tested() -> None:
-    assert {config["model_type"] for config in ALL} | {"deepseek_v2"} == set(FAMILIES)
+def test_a_family_that_is_not_listed_is_read_by_its_fields(tmp_path: Path) -> None:
+    assert read(tmp_path, OWN) == preset("mixtral-8x7b", name="own")
+    tied = read(tmp_path, OWN | {"tie_word_embeddings": True, "attention_bias": True})
+    assert tied["tied_embeddings"] is True and tied["attention"]["bias"] == "qkvo"
+    assert read(tmp_path, OWN | {"head_dim": None})["attention"]["head_dim"] == 128
+    # An absent key of a listed family has that family's default, and null is none.
+    few = {key: value for key, value in MIXTRAL.items() if key != "num_key_value_heads"}
+    assert read(tmp_path, few)["attention"]["kv_heads"] == 8
+    assert read(tmp_path, few | {"num_key_value_heads": None})["attention"]["kv_heads"] == 32
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "first", "step"),
+    [
+        (QWEN3, {"decoder_sparse_step": 2}, 1, 2),
+        (QWEN3, {"decoder_sparse_step": 3, "mlp_only_layers": [2]}, 5, 3),
+        (QWEN3, {"mlp_only_layers": [1, 0]}, 2, 1),
+        (DEEPSEEK_V3, {"moe_layer_freq": 2}, 4, 2),
+        (OWN, {"interleave_moe_layer_step": 4}, 3, 4),
+        (OWN, {"moe_layers": list(range(0, 32, 2))}, 0, 2),
+        (OWN, {"interleave_moe_layer_step": 2, "moe_layers": list(range(1, 32, 2))}, 1, 2),
+        (OWN, {"first_k_dense_replace": 5}, 5, 1),
+        (OWN, {"moe_layers": [31]}, 31, 1),
+    ],
+)
+def test_layers_with_experts(
+    tmp_path: Path, config: dict[str, Any], change: dict[str, Any], first: int, step: int
+) -> None:
+    model = read(tmp_path, config | change)
+    assert (model["dense_layers"], model.get("moe_layer_step", 1)) == (first, step)
+    assert (model["dense_intermediate"] > 0) == (first > 0 or step > 1)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"model_type": "llama"}', "\u0000"])
+def test_a_file_that_is_none_is_one_message(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    assert run(["spec", "resolve", str(path)]) == 2
+    message = capsys.readouterr().err
+    assert str(path) in message and "Traceback" not in message and message.count("\n") == 1
+
+
+PUBLISHED = {path.stem: json.loads(path.read_text()) for path in sorted(MODELS.glob("*.json"))}
+# As published beside these keys; the shapes above leave them out.
+SAID = {"hidden_act": "silu", "tie_word_embeddings": False}
+PUBLISHED |= {"mixtral-8x7b": MIXTRAL | SAID, "deepseek-v3": DEEPSEEK_V3 | SAID}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_fields_alone_say_what_the_family_says(tmp_path: Path, name: str) -> None:
+    config = dict(PUBLISHED[name])
+    known = read(tmp_path, config)
+    for key in ("model_type", "architectures"):
+        config.pop(key, None)
+        if "text_config" in config:
+            config["text_config"] = {k: v for k, v in config["text_config"].items() if k != key}
+    assert read(tmp_path, config) == known | {"name": "config"}
+
+
+@pytest.mark.parametrize("quantity", huggingface_keys.NAMES)
+def test_each_name_of_a_quantity_is_read_alike(tmp_path: Path, quantity: str) -> None:
+    names = huggingface_keys.NAMES[quantity]
+    plain = {key: value for key, value in DEEPSEEK_V3.items() if key not in names}
+    (value,) = (DEEPSEEK_V3[key] for key in names if key in DEEPSEEK_V3)
+    for name in names:
+        assert read(tmp_path, plain | {name: value}) == preset("deepseek-v3", name="deepseek_v3")
+    assert read(tmp_path, plain | dict.fromkeys(names, value)) == read(tmp_path, DEEPSEEK_V3)
+
+
+def test_tied_embeddings_may_stand_beside_the_text(tmp_path: Path) -> None:
+    scout = PUBLISHED["llama-4-scout"]
+    text = {k: v for k, v in scout["text_config"].items() if k != "tie_word_embeddings"}
+    model = read(tmp_path, scout | {"text_config": text, "tie_word_embeddings": True})
+    assert model == read(tmp_path, scout) | {"tied_embeddings": True}
+
+
+def test_every_listed_family_is_tested() -> None:
+    inner = [config.get("text_config", config) for config in PUBLISHED.values()]
+    assert {config["model_type"] for config in [*ALL, *inner]} >= set(DEFAULTS) - {"deepseek_v2"}

@@ -93,6 +93,12 @@ def kinds(family: str) -> str:
 def collective_algorithms(primitive: str, ranks: int) -> list[str]:
     """Return by what a primitive can be run on so many ranks."""
 
+def model_parameters(model_json: str) -> tuple[int, int, int]:
+    """Return a model's parameters: all, those that a token meets, those of the embedding.
+
+    Raises ValueError for what is no model.
+    """
+
 def quickest_collective(
     primitive: str,
     ranks: int,

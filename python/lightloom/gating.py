@@ -1,10 +1,12 @@
 """The gating trace that a job runs on: shipped, from a file, or generated for the job.
 
-A generated trace has the model's experts and MoE layers, and the job's expert-parallel ranks and
-seed. Another fits if it was recorded for as many experts as the model has, and its source ranks can
-be summed into the job's expert-parallel ranks; nothing is ever stretched or wrapped around. A
-shorter trace (fewer layers) fits: the workload reuses its layers and says so. Checked: each
-refusal, and that whoever has `place_of` a trace reads the same one.
+`builtin` is the shipped recording for the model's experts and top-k; where none is shipped, it is
+generated with even loads, and `unrecorded` says so. A generated trace has the model's experts and
+MoE layers, and the job's expert-parallel ranks and seed. Another fits if it was recorded for as
+many experts as the model has, and its source ranks can be summed into the job's expert-parallel
+ranks; nothing is ever stretched or wrapped around. A shorter trace (fewer layers) fits: the
+workload reuses its layers and says so. Checked: each refusal, and that whoever has `place_of` a
+trace reads the same one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from lightloom.trace import GatingTrace
     from lightloom.trace.synthetic import Shape
 
+# Of the trace of a model without experts: it holds one count, and no layer draws from it.
+_NO_EXPERTS = dict.fromkeys(("experts", "sources", "top_k", "layers", "iterations", "seed"), 1)
 ITERATIONS = 8
 """Of a trace that is generated for a job; micro-batches draw among them."""
 
@@ -31,8 +35,7 @@ def load_trace(scenario: Scenario) -> GatingTrace:
     Raises
     ------
     InputError
-        If there is no trace for the model's experts and top-k, or the trace named does not fit;
-        the message says how to get one that does.
+        If the trace named does not fit; the message says how to get one that does.
     """
     model, ep, name = scenario.model, scenario.parallelism.ep, scenario.gating.trace
     place = place_of(scenario)
@@ -40,6 +43,8 @@ def load_trace(scenario: Scenario) -> GatingTrace:
         trace = load(place)
     except InputError as error:
         raise InputError(f"{scenario.title}: {error}" if "shape" in place else str(error)) from None
+    if not model.experts:
+        return trace
     if trace.experts != model.experts:
         raise InputError(
             f'{scenario.title}: gating.trace = "{name}": has {trace.experts} experts; must have '
@@ -59,7 +64,7 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If no trace is shipped for the model, or knobs are given of a trace that is not generated.
+        If knobs are given of a trace that is not generated.
 
     Examples
     --------
@@ -69,30 +74,61 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
     {'trace': 'e8k2'}
     >>> place_of(job.with_(gating={"trace": "hot-rank", "knobs": {"factor": 4}}))["knobs"]
     {'factor': 4.0}
+    >>> place_of(Scenario.preset("qwen3-30b-a3b"))["trace"]
+    'uniform'
     """
-    from lightloom.trace import find_builtin
     from lightloom.trace.synthetic import KINDS
 
     model, gating = scenario.model, scenario.gating
     name, knobs = gating.trace, dict(sorted(gating.knobs.items()))
-    if name in KINDS:
+    if not model.experts:
+        return {"trace": "uniform", "shape": _NO_EXPERTS, "knobs": {}}
+    if name in KINDS or (unrecorded(scenario) and not knobs):
         shape = {
             "experts": model.experts,
             "sources": scenario.parallelism.ep,
             "top_k": model.top_k,
-            "layers": model.layers - model.dense_layers,
+            "layers": model.moe_layers,
             "iterations": ITERATIONS,
             "seed": scenario.seed,
         }
-        return {"trace": name, "shape": shape, "knobs": knobs}
+        kind = name if name in KINDS else "uniform"
+        return {"trace": kind, "shape": shape, "knobs": knobs}
     if knobs:
         raise InputError(
             f'{scenario.title}: gating.knobs.{next(iter(knobs))}: gating.trace = "{name}" is not '
             f"generated; allowed: a trace of {', '.join(KINDS)}"
         )
     if name == "builtin":
-        return {"trace": find_builtin(model.experts, model.top_k).stem}
+        return {"trace": _recording(scenario)}
     return {"trace": os.path.abspath(name) if os.path.exists(name) else name}
+
+
+def unrecorded(scenario: Scenario) -> str | None:
+    """Say that no recording is shipped for a job that asks for one: its loads are even.
+
+    Examples
+    --------
+    >>> from lightloom import Scenario
+    >>> unrecorded(Scenario.preset("mixtral-8x7b"))
+    >>> unrecorded(Scenario.preset("qwen3-30b-a3b"))  # doctest: +ELLIPSIS
+    'no recorded gates are shipped for 128 experts, top-8: every expert has the same load; ...
+    """
+    from lightloom.trace import builtin_names
+
+    model = scenario.model
+    if scenario.gating.trace != "builtin" or not model.experts:
+        return None
+    if _recording(scenario) in builtin_names():
+        return None
+    return (
+        f"no recorded gates are shipped for {model.experts} experts, top-{model.top_k}: every "
+        "expert has the same load; gating.trace chooses another"
+    )
+
+
+def _recording(scenario: Scenario) -> str:
+    return f"e{scenario.model.experts}k{scenario.model.top_k}"
 
 
 def load(place: Mapping[str, Any]) -> GatingTrace:

@@ -26,6 +26,7 @@ from lightloom.errors import InputError
 from lightloom.fabrics import SPLITTING, Fabric, splits
 from lightloom.failures import Failure
 from lightloom.fields import Label, Section
+from lightloom.model import Model
 from lightloom.shapes import misfits
 from lightloom.toml_text import key_text, to_toml, value_text
 from lightloom.units import Quantity, Rate, Time
@@ -108,7 +109,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     """What the Result calls the run; otherwise the model's and the fabric's names."""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)]
     """Of every random draw."""
-    model: tables.Model
+    model: Model
     parallelism: tables.Parallelism
     training: tables.Training
     compute: tables.Compute
@@ -248,6 +249,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         core = super().to_core()
         del core["prices"], core["power"], core["compute"]["table"]
         del core["gating"]["trace"], core["gating"]["knobs"]
+        core["model"] = self.model.to_core()
         core["parallelism"]["dp"] = self.dp
         return core
 

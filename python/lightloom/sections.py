@@ -1,11 +1,11 @@
 """The tables of a specification: what each key may be, alone.
 
 One class a table, one fabric or engine a variant, so that a key which nothing reads for the chosen
-variant is an unknown key; fabrics are in `fabrics.py`, engines in `engines.py`. Names are the
-user's; where the compiled core calls a value by another name or in another unit, the field says so.
-What values must satisfy together is in `shapes.py`, what they are unless given in ``presets/``. The
-text under a key is what ``docs/specification.md`` says of it. Checked: every file under
-``tests/malformed``.
+variant is an unknown key; the model is in `model.py`, fabrics are in `fabrics.py`, engines in
+`engines.py`. Names are the user's; where the compiled core calls a value by another name or in
+another unit, the field says so. What values must satisfy together is in `shapes.py`, what they are
+unless given in ``presets/``. The text under a key is what ``docs/specification.md`` says of it.
+Checked: every file under ``tests/malformed``.
 """
 
 from __future__ import annotations
@@ -28,70 +28,6 @@ from lightloom.fields import (
     Width,
 )
 from lightloom.units import ByteRate, FlopRate, Rate, Size, Time
-
-# Of attention and of the networks: wider than any model, and the sums of bytes fit 64 bits.
-_Head = Annotated[int, Field(ge=1, le=1 << 13)]
-_Hidden = Annotated[int, Field(ge=1, le=1 << 17)]
-_Intermediate = Annotated[int, Field(ge=1, le=1 << 20)]
-
-
-class GroupedQueryAttention(Section):
-    """Grouped-query attention; as many `kv_heads` as `heads` is plain multi-head attention."""
-
-    kind: Literal["gqa"]
-    """`gqa`: grouped-query attention. `mla`: multi-head latent attention."""
-    heads: _Head
-    """Query heads."""
-    kv_heads: _Head
-    """Key and value heads; as many as `heads` is plain multi-head attention."""
-    head_dim: _Head
-    """Width of a head."""
-
-
-class LatentAttention(Section):
-    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); rank 0: no low-rank queries."""
-
-    kind: Literal["mla"]
-    heads: _Head
-    """Heads."""
-    q_lora_rank: Annotated[int, Field(ge=0, le=1 << 17)]
-    """Rank of the queries' projection; 0: no low-rank projection."""
-    kv_lora_rank: _Hidden
-    """Rank of the keys' and values' shared projection."""
-    qk_nope_head_dim: _Head
-    """Width of a head's queries and keys without position."""
-    qk_rope_head_dim: _Head
-    """Width of a head's queries and keys with rotary position."""
-    v_head_dim: _Head
-    """Width of a head's values."""
-
-
-class Model(Section):
-    """The shape of a mixture-of-experts transformer with gated (three-matrix) experts."""
-
-    name: Label
-    """What results call the model."""
-    layers: Annotated[int, Field(ge=1, le=4096)]
-    """Transformer layers, dense ones included."""
-    dense_layers: Annotated[int, Field(ge=0, le=4095)]
-    """So many of the first layers have one dense network and no experts."""
-    hidden: _Hidden
-    """Width of the residual stream."""
-    vocabulary: Width
-    """Entries of the vocabulary, for the embedding and the head."""
-    attention: Annotated[GroupedQueryAttention | LatentAttention, Field(discriminator="kind")]
-    experts: Annotated[int, Field(ge=1, le=65536)]
-    """Routed experts of a layer."""
-    top_k: Annotated[int, Field(ge=1, le=65536)]
-    """Routed experts that a token is sent to."""
-    expert_intermediate: _Intermediate
-    """Width of one routed expert, which has three matrices (gated)."""
-    shared_experts: Annotated[int, Field(ge=0, le=1024)]
-    """Experts that every token visits, on its own GPU."""
-    shared_intermediate: Annotated[int, Field(ge=0, le=1 << 20)]
-    """Width of one shared expert."""
-    dense_intermediate: Annotated[int, Field(ge=0, le=1 << 20)]
-    """Width of the network of a dense layer."""
 
 
 class Parallelism(Section):
@@ -180,8 +116,9 @@ class Gating(Section):
     """Which recorded gate decisions the job meets."""
 
     trace: Label
-    """`builtin`: the shipped recording for the model's experts and top-k; a kind of
-    `lightloom trace generate`; else a trace's path, relative to the specification."""
+    """`builtin`: the shipped recording for the model's experts and top-k, or even loads where none
+    is shipped; a kind of `lightloom trace generate`; else a trace's path, relative to the
+    specification."""
     knobs: dict[str, float] = Field(default_factory=dict)
     """Of a generated trace: what its kind reads, such as `factor`."""
     redraw: Literal["micro-batch"]

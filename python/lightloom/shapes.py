@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lightloom import engines, fabrics, failures, kinds
-from lightloom.sections import GroupedQueryAttention, Host
+from lightloom import model as models
+from lightloom.model import Misfit
+from lightloom.sections import Host
 
 if TYPE_CHECKING:
     from lightloom.scenario import Network, Scenario
 
-# A key, and what must hold for it.
-Misfit = tuple[str, str]
-
 
 def misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Yield every rule that the scenario breaks, the most basic first."""
-    yield from _model(scenario)
+    yield from models.misfits(scenario.model)
+    yield from _gating(scenario)
     if scenario.cluster.gpus % scenario.cluster.gpus_per_server:
         each = scenario.cluster.gpus_per_server
         yield "cluster.gpus", f"must be a multiple of cluster.gpus_per_server = {each}"
@@ -78,31 +78,6 @@ def _links(network: Network) -> Iterator[tuple[int, int]]:
         yield int(part.link_bandwidth), int(part.link_delay)
 
 
-def _model(scenario: Scenario) -> Iterator[Misfit]:
-    model = scenario.model
-    if model.top_k > model.experts:
-        yield "model.top_k", f"must be at most model.experts = {model.experts}"
-    if model.dense_layers >= model.layers:
-        yield (
-            "model.dense_layers",
-            f"must be less than model.layers = {model.layers}: a layer must have experts",
-        )
-    for count, width in (
-        ("dense_layers", "dense_intermediate"),
-        ("shared_experts", "shared_intermediate"),
-    ):
-        if getattr(model, count) and not getattr(model, width):
-            yield f"model.{width}", f"must be at least 1, as model.{count} is not 0"
-        if getattr(model, width) and not getattr(model, count):
-            yield f"model.{width}", f"nothing reads it while model.{count} = 0; allowed: 0"
-    attention = model.attention
-    if isinstance(attention, GroupedQueryAttention) and attention.heads % attention.kv_heads:
-        yield (
-            "model.attention.kv_heads",
-            f"must divide model.attention.heads = {attention.heads}",
-        )
-
-
 def of_cluster(network: Network) -> Iterator[Misfit]:
     """Yield every rule that servers and their NICs break."""
     cluster, host = network.cluster, network.cluster.host
@@ -147,8 +122,19 @@ def _host(host: Host, network: Network) -> Iterator[Misfit]:
         )
 
 
+def _gating(scenario: Scenario) -> Iterator[Misfit]:
+    """Yield what says of gates that a dense model does not have."""
+    unread = "nothing reads it while model.experts = 0; allowed"
+    if not scenario.model.experts and scenario.gating.trace != "builtin":
+        yield "gating.trace", f'{unread}: "builtin"'
+    if not scenario.model.experts and scenario.gating.knobs:
+        yield "gating.knobs", f"{unread}: none"
+
+
 def _parallelism(scenario: Scenario) -> Iterator[Misfit]:
     model, split, gpus = scenario.model, scenario.parallelism, scenario.cluster.gpus
+    if not model.experts and split.ep != 1:
+        yield "parallelism.ep", "nothing is shared while model.experts = 0; allowed: 1"
     if model.experts % split.ep:
         allowed = [str(n) for n in range(1, model.experts + 1) if model.experts % n == 0]
         yield (

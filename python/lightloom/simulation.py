@@ -24,7 +24,7 @@ from lightloom.balancer import Balancer
 from lightloom.cost import Cost, bill_of, cost_of, link_rate
 from lightloom.decision import Decision
 from lightloom.errors import InputError, Interrupted
-from lightloom.gating import load_trace
+from lightloom.gating import load_trace, unrecorded
 from lightloom.progress import OnProgress, displayed
 from lightloom.runs import Cache, ScenarioRun, perform
 from lightloom.runs.scenario import ORIGINS, TABLES, in_seconds, tokens, trace_digest
@@ -208,7 +208,9 @@ def run_all(
         if isinstance(cost, InputError):
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost
-        warnings = (*shapes.warnings(run.scenario), *outcome.warnings)
+        even = unrecorded(run.scenario)
+        own = shapes.warnings(run.scenario)
+        warnings = (*own, *((even,) if even else ()), *outcome.warnings)
         finished.append(
             Finished(run.name, run.scenario, outcome.figures, tables, tuple(notes), warnings, known)
         )
@@ -340,7 +342,7 @@ def _bill(finished: Sequence[Finished]) -> pa.Table:
 
 
 def _trace_notes(trace: GatingTrace, job: Scenario) -> list[str]:
-    if trace.top_k == job.model.top_k:
+    if unrecorded(job) or job.model.top_k in (0, trace.top_k):
         return []
     return [
         f"the trace routes each token to {trace.top_k} experts, the model to {job.model.top_k}: "

@@ -44,6 +44,8 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     assume(gpus <= 128)
     per_server = draw(st.sampled_from([n for n in (1, 2, 4, 8) if gpus % n == 0]))
     dense, shared = draw(st.integers(0, layers - 1)), draw(st.integers(0, 2))
+    step = draw(st.integers(1, min(2, layers)))
+    plain = layers - len(range(dense, layers, step))
     hidden = pick(draw, 512, 1024, 4096)
     return {
         "seed": draw(st.integers(1, 1000)),
@@ -51,7 +53,8 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
             "name": "random",
             "layers": layers,
             "dense_layers": dense,
-            "dense_intermediate": 4 * hidden if dense else 0,
+            "moe_layer_step": step,
+            "dense_intermediate": 4 * hidden if plain else 0,
             "hidden": hidden,
             "vocabulary": 32000,
             "attention": {"kind": "gqa", "heads": 8, "kv_heads": 4, "head_dim": hidden // 8},
@@ -60,6 +63,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
             "expert_intermediate": pick(draw, 64, 1024, 14336),
             "shared_experts": shared,
             "shared_intermediate": 256 if shared else 0,
+            "tied_embeddings": draw(st.booleans()),
         },
         "parallelism": {"tp": tp, "cp": cp, "ep": ep, "pp": pp},
         "training": {
@@ -209,7 +213,7 @@ def all_layers_and_micro_batches(tasks: list[dict[str, Any]], scenario: Scenario
         for task in tasks
         if task["kind"] == "dispatch"
     ]
-    moe = model.layers - model.dense_layers if scenario.parallelism.ep > 1 else 0
+    moe = model.moe_layers if scenario.parallelism.ep > 1 else 0
     assert len(set(keys)) == len(keys) == moe * training.micro_batches * 2 * scenario.dp
 
 

@@ -10,6 +10,7 @@ mod errors;
 mod function;
 mod json;
 mod mixnet;
+mod model;
 mod nics;
 mod progress;
 mod railx;
@@ -226,6 +227,8 @@ mod _core {
     use super::mixnet::emulate::emulate_region;
     #[pymodule_export]
     use super::mixnet::predict::{predict_evaluate, predict_fit};
+    #[pymodule_export]
+    use super::model::model_parameters;
     #[pymodule_export]
     use super::nics::alltoall_nics;
     #[pymodule_export]

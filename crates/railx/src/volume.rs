@@ -117,7 +117,11 @@ impl Work {
         self.parallelism.validate()?;
         let p = &self.parallelism;
         most("parallelism.pp", p.pp, "model.layers", self.model.layers)?;
-        most("parallelism.ep", p.ep, "model.experts", self.model.experts)?;
+        if self.model.experts == 0 && p.ep != 1 {
+            let reason = "must be 1, as model.experts = 0: there is nothing to share";
+            return Err(refused("parallelism.ep", p.ep, reason.into()));
+        }
+        most("parallelism.ep", p.ep, "model.experts", self.model.experts.max(1))?;
         most("parallelism.tp", p.tp, "model.hidden", self.model.hidden)?;
         for (key, value, limit) in [
             ("sequence_length", self.sequence_length, 1 << 24),
@@ -136,7 +140,7 @@ impl Work {
     /// Layers of a stage: all, and those with experts, on the stage that has the most of them.
     pub fn layers(&self) -> (u32, u32) {
         let all = self.model.layers.div_ceil(self.parallelism.pp);
-        (all, all.min(self.model.moe_layers()))
+        (all, all.div_ceil(self.model.moe_layer_step).min(self.model.moe_layers()))
     }
 
     /// The table's rows, those of degree 1 too; their collectives then have one member.
@@ -158,7 +162,7 @@ impl Work {
         let swiglu = |width: u32| 3.0 * hidden * f64::from(width) / t * gradient;
         let shared = swiglu(model.shared_experts * model.shared_intermediate);
         let vocabulary = hidden * f64::from(model.vocabulary) / t * gradient;
-        let held = if p.pp == 1 { 2.0 } else { 1.0 };
+        let held = if p.pp == 1 && !model.tied_embeddings { 2.0 } else { 1.0 };
         let visits = top_k + if shared > 0.0 { 1.0 } else { 0.0 };
         let (split, replicated) = (split as f64 / t * gradient, replicated as f64 * gradient);
         let context = sequence * (key + value) / t * activation;
@@ -315,6 +319,16 @@ mod tests {
         let p = good.parallelism;
         let ep = Work { parallelism: Parallelism { ep: 512, dp: 1, pp: 1, ..p }, ..good.clone() };
         assert_eq!(refusal(ep), "parallelism.ep = 512: must be at most model.experts = 256");
+        let mut dense = good.clone();
+        (dense.model.experts, dense.model.top_k, dense.model.expert_intermediate) = (0, 0, 0);
+        (dense.model.shared_experts, dense.model.dense_layers) = (0, dense.model.layers);
+        assert_eq!(
+            refusal(dense.clone()),
+            "parallelism.ep = 64: must be 1, as model.experts = 0: there is nothing to share"
+        );
+        dense.parallelism.ep = 1;
+        assert_eq!(dense.check(), Ok(()));
+        assert!(dense.traffic().iter().all(|row| row.kind != Kind::Ep && row.name != "experts"));
         let bytes = Work { activation_bytes: 0, ..good };
         assert_eq!(refusal(bytes), "activation_bytes = 0: must be between 1 and 8");
     }

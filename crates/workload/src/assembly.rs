@@ -342,7 +342,7 @@ impl Chain<'_, '_> {
             self.compute(TaskKind::Head, Component::Head, -1);
         } else {
             let id = self.compute(TaskKind::Head, Component::Head, -1);
-            let parameters = job.model.head_weights().per_gpu(job.parallelism.tp);
+            let parameters = job.head_parameters();
             self.gradients(TaskKind::DenseGradient, -1, parameters, id);
             self.tensor_parallel(-1, bytes, 1);
         }

@@ -1,7 +1,8 @@
 //! Attention blocks: widths of their projections and parameters of their matrices.
 //!
 //! Modelled: grouped-query attention and multi-head latent attention.
-//! Ignored: biases, sliding windows, norms of queries and keys; copies of key and value heads where
+//! Modelled too: biases of grouped-query projections, as parameters.
+//! Ignored: the biases' FLOPs, sliding windows, norms of queries and keys; copies of key and value heads where
 //! the tensor-parallel degree exceeds their number.
 //! Checked: with the models that use them, in `model.rs`.
 
@@ -20,6 +21,9 @@ pub enum Attention {
         kv_heads: u32,
         /// Width of a head.
         head_dim: u32,
+        /// Which projections have a bias.
+        #[serde(default)]
+        bias: Bias,
     },
     /// Multi-head latent attention (DeepSeek-V2, Section 2.1), in its training form: keys and
     /// values are expanded for each head.
@@ -39,12 +43,25 @@ pub enum Attention {
     },
 }
 
+/// Which projections of grouped-query attention add a bias.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bias {
+    /// None of them.
+    #[default]
+    None,
+    /// Queries, keys and values.
+    Qkv,
+    /// Queries, keys, values and the output.
+    Qkvo,
+}
+
 impl Attention {
     pub(crate) fn validate(&self) -> Result<(), WorkloadError> {
         let dim = |key: &str, value| within(&format!("model.attention.{key}"), value, 1..=1 << 13);
         dim("heads", self.heads())?;
         match *self {
-            Attention::Gqa { heads, kv_heads, head_dim } => {
+            Attention::Gqa { heads, kv_heads, head_dim, .. } => {
                 dim("head_dim", head_dim)?;
                 require(
                     kv_heads > 0 && heads % kv_heads == 0,
@@ -125,6 +142,16 @@ impl Attention {
                 let compress = hidden * (q_rank + kv_rank + u64::from(qk_rope_head_dim));
                 (queries + kv_rank * expanded + value * hidden, compress)
             }
+        }
+    }
+
+    /// Parameters of the biases: split over TP, and replicated (the output's).
+    pub(crate) fn biases(&self, hidden: u64) -> (u64, u64) {
+        let projections = self.projection_widths().iter().sum();
+        match *self {
+            Attention::Gqa { bias: Bias::Qkv, .. } => (projections, 0),
+            Attention::Gqa { bias: Bias::Qkvo, .. } => (projections, hidden),
+            Attention::Gqa { .. } | Attention::Mla { .. } => (0, 0),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Ready-made jobs for examples and tests: MixNet, Table 1 and Appendix D.1, on H100.
 
-use crate::attention::Attention;
+use crate::attention::{Attention, Bias};
 use crate::compute::Compute;
 use crate::job::Job;
 use crate::model::Model;
@@ -14,15 +14,17 @@ pub fn mixtral_8x7b() -> Job {
         name: "mixtral-8x7b".into(),
         layers: 32,
         dense_layers: 0,
+        moe_layer_step: 1,
         hidden: 4096,
         vocabulary: 32000,
-        attention: Attention::Gqa { heads: 32, kv_heads: 8, head_dim: 128 },
+        attention: Attention::Gqa { heads: 32, kv_heads: 8, head_dim: 128, bias: Bias::None },
         experts: 8,
         top_k: 2,
         expert_intermediate: 14336,
         shared_experts: 0,
         shared_intermediate: 0,
         dense_intermediate: 0,
+        tied_embeddings: false,
     };
     job(model, [4, 1, 8, 8, 4])
 }
@@ -34,7 +36,7 @@ pub fn mixtral_8x22b() -> Job {
         layers: 56,
         hidden: 6144,
         vocabulary: 32768,
-        attention: Attention::Gqa { heads: 48, kv_heads: 8, head_dim: 128 },
+        attention: Attention::Gqa { heads: 48, kv_heads: 8, head_dim: 128, bias: Bias::None },
         expert_intermediate: 16384,
         ..mixtral_8x7b().model
     };
@@ -45,7 +47,7 @@ pub fn mixtral_8x22b() -> Job {
 pub fn llama_moe() -> Job {
     let model = Model {
         name: "llama-moe".into(),
-        attention: Attention::Gqa { heads: 32, kv_heads: 32, head_dim: 128 },
+        attention: Attention::Gqa { heads: 32, kv_heads: 32, head_dim: 128, bias: Bias::None },
         experts: 16,
         top_k: 4,
         expert_intermediate: 688,
@@ -61,7 +63,7 @@ pub fn qwen_moe() -> Job {
         layers: 24,
         hidden: 2048,
         vocabulary: 151_936,
-        attention: Attention::Gqa { heads: 16, kv_heads: 16, head_dim: 128 },
+        attention: Attention::Gqa { heads: 16, kv_heads: 16, head_dim: 128, bias: Bias::None },
         experts: 64,
         top_k: 4,
         expert_intermediate: 1408,
@@ -78,6 +80,7 @@ pub fn deepseek_r1() -> Job {
         name: "deepseek-r1".into(),
         layers: 61,
         dense_layers: 3,
+        moe_layer_step: 1,
         hidden: 7168,
         vocabulary: 129_280,
         attention: Attention::Mla {
@@ -94,6 +97,7 @@ pub fn deepseek_r1() -> Job {
         shared_experts: 1,
         shared_intermediate: 2048,
         dense_intermediate: 18432,
+        tied_embeddings: false,
     };
     job(model, [1, 1, 64, 1, 16])
 }

@@ -53,6 +53,7 @@ pub struct Gating {
     replicas: u32,
     micro_batches: u32,
     dense_layers: u32,
+    moe_layer_step: u32,
     moe_layers: u32,
     assignments: u32,
     notes: Vec<String>,
@@ -96,6 +97,7 @@ impl Gating {
             replicas: parallelism.dp,
             micro_batches: training.micro_batches,
             dense_layers: model.dense_layers,
+            moe_layer_step: model.moe_layer_step,
             moe_layers: model.moe_layers(),
             // At most 2^31, by `shapes::check`.
             assignments: shapes::assignments(model, parallelism, training) as u32,
@@ -104,7 +106,7 @@ impl Gating {
             trace_layers: trace_layers as u32,
         };
         // A layer that is reused comes from another iteration, as far away as the trace allows.
-        let stride = (iterations / moe_layers.div_ceil(trace_layers)).max(1);
+        let stride = (iterations / moe_layers.div_ceil(trace_layers).max(1)).max(1);
         let mut known: Vec<Option<MatrixId>> = vec![None; iterations * trace_layers];
         for &drawn in &draws {
             for layer in 0..moe_layers {
@@ -143,8 +145,9 @@ impl Gating {
         training: &Training,
     ) -> Result<Self, WorkloadError> {
         shapes::check(model, parallelism, training)?;
-        let shape = [1, 1, parallelism.ep as usize, model.experts as usize];
-        let entries = u64::from(parallelism.ep) * u64::from(model.experts);
+        let experts = recorded_experts(model);
+        let shape = [1, 1, parallelism.ep as usize, experts as usize];
+        let entries = u64::from(parallelism.ep) * u64::from(experts);
         require(entries <= MOST_ENTRIES, "parallelism.ep", parallelism.ep, || {
             "the token matrices would exceed 4 GiB".into()
         })?;
@@ -182,6 +185,7 @@ impl Gating {
             replicas: 1,
             micro_batches: 1,
             dense_layers: 0,
+            moe_layer_step: 1,
             moe_layers: 1,
             assignments: most.try_into().unwrap_or(u32::MAX),
             notes: Vec::new(),
@@ -270,15 +274,17 @@ impl Gating {
     /// # Panics
     /// If one of them is not part of the job.
     pub fn draw(&self, replica: u32, micro_batch: u32, layer: u32) -> MatrixId {
+        let after = layer.wrapping_sub(self.dense_layers);
+        let moe_layer = after / self.moe_layer_step;
         assert!(
             replica < self.replicas
                 && micro_batch < self.micro_batches
-                && (self.dense_layers..self.dense_layers + self.moe_layers).contains(&layer),
+                && moe_layer < self.moe_layers
+                && after % self.moe_layer_step == 0,
             "replica {replica}, micro-batch {micro_batch}, layer {layer} are not part of the job"
         );
-        let moe_layer = (layer - self.dense_layers) as usize;
         let run = (replica * self.micro_batches + micro_batch) as usize;
-        self.draws[run * self.moe_layers as usize + moe_layer]
+        self.draws[run * self.moe_layers as usize + moe_layer as usize]
     }
 
     /// What a reader of the result should know about the use of the trace.
@@ -292,6 +298,7 @@ impl Gating {
             && self.replicas == p.dp
             && self.micro_batches == training.micro_batches
             && self.dense_layers == model.dense_layers
+            && self.moe_layer_step == model.moe_layer_step
             && self.moe_layers == model.moe_layers()
             && u64::from(self.assignments) == shapes::assignments(model, p, training)
     }
@@ -313,7 +320,7 @@ fn check_trace(
             counts.len()
         )
     })?;
-    let (wanted, ep, top_k) = (model.experts, parallelism.ep, model.top_k);
+    let (wanted, ep, top_k) = (recorded_experts(model), parallelism.ep, model.top_k);
     let remedy = format!(
         "make one that fits with `lightloom trace record --experts {wanted} --top-k {top_k} \
          --sources {ep}` or `lightloom trace generate uniform --experts {wanted} --top-k {top_k} \
@@ -339,6 +346,11 @@ fn check_trace(
         )?;
     }
     Ok(())
+}
+
+/// Experts of a trace that fits. A model without any has a trace of one, from which it draws nothing.
+fn recorded_experts(model: &Model) -> u32 {
+    model.experts.max(1)
 }
 
 /// [`Gating::recorded`] of all iterations and layers.
@@ -374,6 +386,9 @@ fn notes(shape: [usize; 4], model: &Model, parallelism: &Parallelism, draws: usi
     let [iterations, trace_layers, sources, _] = shape;
     let moe_layers = model.moe_layers() as usize;
     let mut notes = Vec::new();
+    if moe_layers == 0 {
+        return notes;
+    }
     if moe_layers > trace_layers {
         let how = match iterations {
             1 => "the only iteration".to_string(),

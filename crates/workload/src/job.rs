@@ -88,9 +88,19 @@ impl Job {
             parameters += self.model.embedding_weights().per_gpu(p.tp);
         }
         if stage + 1 == p.pp {
-            parameters += self.model.head_weights().per_gpu(p.tp);
+            parameters += self.head_parameters();
         }
         parameters
+    }
+
+    /// Parameters of the head on one GPU of the last stage; a tied matrix that the stage has as its
+    /// embedding already is not held twice.
+    pub(crate) fn head_parameters(&self) -> u64 {
+        let (model, p) = (&self.model, &self.parallelism);
+        match model.tied_embeddings && p.pp == 1 {
+            true => model.head_weights().replicated,
+            false => model.head_weights().per_gpu(p.tp),
+        }
     }
 
     /// Parameters of a layer on one GPU, routed experts left out.

@@ -37,7 +37,7 @@ mod training;
 mod volume;
 
 pub use assembly::build;
-pub use attention::Attention;
+pub use attention::{Attention, Bias};
 pub use compute::{Component, Compute, Measured, Origin};
 pub use dag::{Comm, Csr, Message, NO_COMM, TaskGraph, TaskKind};
 pub use error::WorkloadError;

@@ -1,26 +1,32 @@
 //! Shapes of mixture-of-experts transformers: parameters, FLOPs and bytes of each component.
 //!
 //! Modelled: grouped-query and multi-head latent attention, SwiGLU experts (three matrices), shared
-//! experts, first dense layers, untied embedding and output head, RMS norms, the router.
-//! Ignored: biases, multi-token prediction heads, rotary tables.
-//! Checked: parameter totals of Mixtral 8x7B, 8x22B and DeepSeek-V3 against those published.
+//! experts, dense layers (the first ones, between others, or all), embedding and output head, tied
+//! or not, RMS norms, the router, attention's biases.
+//! Ignored: biases of networks and router, multi-token prediction heads, rotary tables. The first
+//! and the last of several pipeline stages each hold a tied embedding, as in Megatron-LM; the sum of
+//! its gradients over both is left out.
+//! Checked: parameter totals of Mixtral 8x7B, 8x22B and DeepSeek-V3 against those published, and of
+//! every model of `tests/data/models` through Python.
 
 use crate::attention::Attention;
 use crate::error::{WorkloadError, require, within};
 use serde::Deserialize;
 
-/// A mixture-of-experts transformer. Widths are in elements; see the module for what is left out.
+/// A transformer with or without experts. Widths are in elements; see the module for what is left out.
 ///
 /// ```
-/// use lightloom_workload::{Attention, Model};
+/// use lightloom_workload::{Attention, Bias, Model};
 /// let mixtral = Model {
-///     name: "mixtral-8x7b".into(), layers: 32, dense_layers: 0, hidden: 4096, vocabulary: 32000,
-///     attention: Attention::Gqa { heads: 32, kv_heads: 8, head_dim: 128 },
+///     name: "mixtral-8x7b".into(), layers: 32, dense_layers: 0, moe_layer_step: 1,
+///     hidden: 4096, vocabulary: 32000,
+///     attention: Attention::Gqa { heads: 32, kv_heads: 8, head_dim: 128, bias: Bias::None },
 ///     experts: 8, top_k: 2, expert_intermediate: 14336,
-///     shared_experts: 0, shared_intermediate: 0, dense_intermediate: 0,
+///     shared_experts: 0, shared_intermediate: 0, dense_intermediate: 0, tied_embeddings: false,
 /// };
 /// mixtral.validate().unwrap();
 /// assert_eq!(mixtral.parameters(), 46_702_792_704);
+/// assert_eq!(mixtral.active_parameters(), 12_879_925_248);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,15 +35,18 @@ pub struct Model {
     pub name: String,
     /// All layers, dense ones included.
     pub layers: u32,
-    /// The first so many layers have a dense MLP instead of experts.
+    /// The first so many layers have a dense MLP instead of experts: all, if there are none.
     pub dense_layers: u32,
+    /// After them every so many-th layer has experts, the first of them included; 1: all of them.
+    #[serde(default = "one")]
+    pub moe_layer_step: u32,
     /// Width of the residual stream.
     pub hidden: u32,
-    /// Rows of the embedding and of the output head (not tied).
+    /// Rows of the embedding and of the output head.
     pub vocabulary: u32,
     /// The attention block.
     pub attention: Attention,
-    /// Routed experts a layer.
+    /// Routed experts a layer; 0: a dense model.
     pub experts: u32,
     /// Routed experts a token.
     pub top_k: u32,
@@ -49,6 +58,13 @@ pub struct Model {
     pub shared_intermediate: u32,
     /// Width of the MLP of a dense layer.
     pub dense_intermediate: u32,
+    /// Whether embedding and output head are one matrix.
+    #[serde(default)]
+    pub tied_embeddings: bool,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Parameters of a component: those that tensor parallelism splits, and those it replicates.
@@ -91,16 +107,15 @@ impl Model {
         within("model.layers", self.layers, 1..=4096)?;
         within("model.hidden", self.hidden, 1..=1 << 17)?;
         within("model.vocabulary", self.vocabulary, 1..=1 << 24)?;
-        within("model.experts", self.experts, 1..=1 << 16)?;
-        within("model.top_k", self.top_k, 1..=self.experts)?;
-        within("model.expert_intermediate", self.expert_intermediate, 1..=1 << 20)?;
+        within("model.experts", self.experts, 0..=1 << 16)?;
+        within("model.top_k", self.top_k, 0..=self.experts)?;
+        within("model.expert_intermediate", self.expert_intermediate, 0..=1 << 20)?;
         within("model.shared_experts", self.shared_experts, 0..=1024)?;
         let least = u32::from(self.shared_experts > 0);
         within("model.shared_intermediate", self.shared_intermediate, least..=1 << 20)?;
-        require(self.dense_layers < self.layers, "model.dense_layers", self.dense_layers, || {
-            format!("must be below model.layers = {}, so that one layer has experts", self.layers)
-        })?;
-        let least = u32::from(self.dense_layers > 0);
+        within("model.moe_layer_step", self.moe_layer_step, 1..=self.layers)?;
+        self.validate_experts()?;
+        let least = u32::from(self.moe_layers() < self.layers);
         within("model.dense_intermediate", self.dense_intermediate, least..=1 << 20)?;
         self.attention.validate()?;
         require(self.parameters_wide() < 1 << 56, "model.layers", self.layers, || {
@@ -108,19 +123,67 @@ impl Model {
         })
     }
 
+    /// Checks that a layer has experts, or that nothing else speaks of experts.
+    fn validate_experts(&self) -> Result<(), WorkloadError> {
+        let (layers, dense) = (self.layers, self.dense_layers);
+        let some = self.experts > 0;
+        require(some || dense == layers, "model.dense_layers", dense, || {
+            format!("must equal model.layers = {layers}, as model.experts = 0")
+        })?;
+        require(!some || dense < layers, "model.dense_layers", dense, || {
+            format!("must be below model.layers = {layers}, so that one layer has experts")
+        })?;
+        for (key, value) in
+            [("top_k", self.top_k), ("expert_intermediate", self.expert_intermediate)]
+        {
+            require(some == (value > 0), &format!("model.{key}"), value, || match some {
+                true => "must be at least 1, as model.experts is not 0".into(),
+                false => "must be 0, as model.experts = 0".into(),
+            })?;
+        }
+        require(
+            some || self.shared_experts == 0,
+            "model.shared_experts",
+            self.shared_experts,
+            || "must be 0, as model.experts = 0".into(),
+        )
+    }
+
     /// Whether `layer` (counted from 0) has experts.
     pub fn is_moe(&self, layer: u32) -> bool {
-        layer >= self.dense_layers
+        self.moe_index(layer).is_some()
     }
 
-    /// Layers that have experts.
+    /// How many layers with experts come before `layer`, if it has experts itself.
+    pub(crate) fn moe_index(&self, layer: u32) -> Option<u32> {
+        let after = layer.checked_sub(self.dense_layers)?;
+        (after % self.moe_layer_step == 0).then_some(after / self.moe_layer_step)
+    }
+
+    /// Layers that have experts. Meaningful for a validated model, as all that follows.
     pub fn moe_layers(&self) -> u32 {
-        self.layers.saturating_sub(self.dense_layers)
+        self.layers.saturating_sub(self.dense_layers).div_ceil(self.moe_layer_step)
     }
 
-    /// All parameters, embedding and head included. Meaningful for a validated model.
+    /// Layers that have none.
+    pub fn dense_mlp_layers(&self) -> u32 {
+        self.layers - self.moe_layers()
+    }
+
+    /// All parameters, embedding and head included; a tied embedding counts once.
     pub fn parameters(&self) -> u64 {
         u64::try_from(self.parameters_wide()).unwrap_or(u64::MAX)
+    }
+
+    /// Parameters that a token meets: all but the routed experts that it is not sent to.
+    pub fn active_parameters(&self) -> u64 {
+        let idle = u64::from(self.experts - self.top_k) * u64::from(self.moe_layers());
+        self.parameters() - idle * self.expert_weights()
+    }
+
+    /// Parameters of the input embedding.
+    pub fn embedding_parameters(&self) -> u64 {
+        self.embedding_weights().total()
     }
 
     fn parameters_wide(&self) -> u128 {
@@ -129,18 +192,19 @@ impl Model {
             + self.router_weights().total()
             + self.shared_weights().total()
             + self.expert_weights() * u64::from(self.experts);
-        u128::from(dense) * u128::from(self.dense_layers)
+        let copied = if self.tied_embeddings { self.embedding_parameters() } else { 0 };
+        u128::from(dense) * u128::from(self.dense_mlp_layers())
             + u128::from(moe) * u128::from(self.moe_layers())
-            + u128::from(self.embedding_weights().total() + self.head_weights().total())
+            + u128::from(self.embedding_parameters() + self.head_weights().total() - copied)
     }
 
-    /// Attention's matrices and both norms of the layer.
+    /// Attention's matrices and biases, and both norms of the layer.
     pub(crate) fn attention_weights(&self) -> Weights {
-        let (split, replicated) = self.attention.matrices(u64::from(self.hidden));
-        Weights {
-            split,
-            replicated: replicated + self.attention.norms() + 2 * u64::from(self.hidden),
-        }
+        let hidden = u64::from(self.hidden);
+        let (split, replicated) = self.attention.matrices(hidden);
+        let (split_bias, bias) = self.attention.biases(hidden);
+        let norms = self.attention.norms() + 2 * hidden;
+        Weights { split: split + split_bias, replicated: replicated + bias + norms }
     }
 
     pub(crate) fn router_weights(&self) -> Weights {
@@ -195,7 +259,7 @@ impl Model {
             + self.router_weights().total();
         self.attention_flops(sequence_length) * f64::from(self.layers)
             + 2.0 * experts as f64 * f64::from(self.moe_layers())
-            + 2.0 * self.dense_mlp_weights().total() as f64 * f64::from(self.dense_layers)
+            + 2.0 * self.dense_mlp_weights().total() as f64 * f64::from(self.dense_mlp_layers())
             + 2.0 * self.embedding_weights().total() as f64
     }
 

@@ -58,13 +58,15 @@ impl Profile {
         let mut works = vec![
             (Component::Embedding, model.embedding_work(tokens)),
             (Component::Attention, model.attention_work(tokens, sequence)),
-            (Component::Gate, model.gate_work(tokens)),
-            (Component::Expert, model.expert_work(assignments, local_experts)),
         ];
+        if model.moe_layers() > 0 {
+            works.push((Component::Gate, model.gate_work(tokens)));
+            works.push((Component::Expert, model.expert_work(assignments, local_experts)));
+        }
         if model.shared_experts > 0 {
             works.push((Component::SharedExpert, model.shared_work(tokens)));
         }
-        if model.dense_layers > 0 {
+        if model.dense_mlp_layers() > 0 {
             works.push((Component::DenseMlp, model.dense_mlp_work(tokens)));
         }
         works.push((Component::Head, model.head_work(tokens)));

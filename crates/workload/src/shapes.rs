@@ -21,6 +21,9 @@ pub(crate) fn check(
     p.validate()?;
     training.validate()?;
     multiple("model.experts", model.experts, "parallelism.ep", p.ep)?;
+    require(model.experts > 0 || p.ep == 1, "parallelism.ep", p.ep, || {
+        "must be 1, as model.experts = 0: there is nothing to share".into()
+    })?;
     multiple("model.hidden", model.hidden, "parallelism.tp", p.tp)?;
     let heads = model.attention.heads();
     multiple("model.attention.heads", heads, "parallelism.tp", p.tp)?;

@@ -76,6 +76,6 @@ impl Job {
         });
         layers.sum::<u128>()
             + sum(Scope::Dense, model.embedding_weights().per_gpu(p.tp))
-            + sum(Scope::Dense, model.head_weights().per_gpu(p.tp))
+            + sum(Scope::Dense, self.head_parameters())
     }
 }

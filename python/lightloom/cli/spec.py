@@ -37,6 +37,8 @@ def resolve(
 ) -> None:
     """Print every effective value of a specification and where it came from.
 
+    On a terminal the model's parameters are above them; --json has them too.
+
     Example: lightloom spec resolve job.toml --set fabric.link_bandwidth="100 Gbps"
     """
     from lightloom.cli import options
@@ -92,11 +94,21 @@ def presets(
 def _as_json(resolved: Resolved) -> dict[str, object]:
     return {
         "scenario": resolved.scenario.to_tree(),
+        "parameters": resolved.scenario.model.parameters()._asdict(),
         "values": [
             {"key": key, "value": value, "origin": origin.layer, "source": origin.source}
             for key, value, origin in resolved.rows()
         ],
     }
+
+
+def _parameters(resolved: Resolved) -> str:
+    """Say how many parameters the model has."""
+    total, active, embedding = (count / 1e9 for count in resolved.scenario.model.parameters())
+    return (
+        f"{total:.2f} billion parameters, {active:.2f} of them active a token "
+        f"({active - embedding:.2f} without the embedding)"
+    )
 
 
 def _print(resolved: Resolved, sources: bool) -> None:
@@ -114,6 +126,7 @@ def _print(resolved: Resolved, sources: bool) -> None:
 
     console = screen.console()
     console.print(Text(resolved.scenario.title, style="bold"))
+    console.print(Text(_parameters(resolved), style="dim"))
     table: list[list[Text] | None] = []
     for section, rows in groupby(resolved.rows(), key=lambda row: row[0].partition(".")[0]):
         table.append(None)

@@ -18,8 +18,9 @@ from lightloom.engines import Engine
 from lightloom.fabrics import Fabric
 from lightloom.failures import Failure
 from lightloom.fields import Label
+from lightloom.model import Misfit
 from lightloom.scenario import Network
-from lightloom.shapes import Misfit, of_cluster, of_network
+from lightloom.shapes import of_cluster, of_network
 
 MOST_RANKS = 4096
 """Ranks of a collective."""

@@ -5,14 +5,15 @@ use lightloom_workload::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Small jobs of every shape: dense layers, shared experts, both attentions, all five dimensions.
+/// Small jobs of every shape: dense layers first and between others, shared experts, both attentions,
+/// tied embeddings, all five dimensions.
 fn small_job() -> impl Strategy<Value = Job> {
     let degrees = (0u32..3, 0u32..3, 0u32..3, 1u32..4, 1u32..5);
-    let shape = (1u32..5, 0u32..3, any::<bool>(), 0u32..2);
+    let shape = (1u32..5, 0u32..3, 1u32..4, any::<bool>(), 0u32..2, any::<bool>());
     let training = (1u32..4, 1u32..4, any::<bool>(), 1u32..3);
     (degrees, shape, training).prop_map(|(degrees, shape, training)| {
         let (tp, cp, ep, dp, pp) = degrees;
-        let (layers_a_part, dense_layers, latent, shared_experts) = shape;
+        let (layers_a_part, dense_layers, moe_layer_step, latent, shared_experts, tied) = shape;
         let (rounds, virtual_stages, overlap_gradients, dispatch_bytes) = training;
         let mut job = example::mixtral_8x7b();
         job.parallelism = Parallelism { tp: 1 << tp, cp: 1 << cp, ep: 1 << ep, dp, pp };
@@ -29,6 +30,8 @@ fn small_job() -> impl Strategy<Value = Job> {
         job.training.dispatch_bytes = dispatch_bytes;
         job.model.layers = layers_a_part * pp * virtual_stages;
         job.model.dense_layers = dense_layers.min(job.model.layers - 1);
+        job.model.moe_layer_step = moe_layer_step.min(job.model.layers);
+        job.model.tied_embeddings = tied;
         job.model.dense_intermediate = 40;
         job.model.hidden = 16;
         job.model.vocabulary = 101;
@@ -45,7 +48,7 @@ fn small_job() -> impl Strategy<Value = Job> {
                 qk_rope_head_dim: 2,
                 v_head_dim: 3,
             },
-            false => Attention::Gqa { heads: 4, kv_heads: 2, head_dim: 4 },
+            false => Attention::Gqa { heads: 4, kv_heads: 2, head_dim: 4, bias: Bias::Qkvo },
         };
         job
     })
@@ -247,7 +250,7 @@ proptest! {
     #[test]
     fn any_numbers_build_or_name_a_key(
         mut job in small_job(),
-        changes in prop::collection::vec((0usize..24, prop_oneof![0u32..9, any::<u32>(), Just(u32::MAX)]), 1..3),
+        changes in prop::collection::vec((0usize..25, prop_oneof![0u32..9, any::<u32>(), Just(u32::MAX)]), 1..3),
     ) {
         for (field, value) in changes {
             let (m, p, t) = (&mut job.model, &mut job.parallelism, &mut job.training);
@@ -258,7 +261,7 @@ proptest! {
                 &mut p.ep, &mut p.dp, &mut p.pp, &mut t.sequence_length, &mut t.micro_batch,
                 &mut t.micro_batches, &mut t.virtual_stages, &mut t.activation_bytes,
                 &mut t.gradient_bytes, &mut t.dispatch_bytes,
-                &mut job.compute.optimizer_bytes_per_parameter,
+                &mut job.compute.optimizer_bytes_per_parameter, &mut m.moe_layer_step,
             ];
             match fields.into_iter().nth(field) {
                 Some(place) => *place = value,

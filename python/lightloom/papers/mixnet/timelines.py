@@ -63,7 +63,7 @@ def layer_steps(
         tasks = runs.finished[0].tables["tasks"].to_pylist()
         spent: Counter[str] = Counter()
         for task in tasks:
-            if task["pass"] == "forward" and task["layer"] >= job.model.dense_layers:
+            if task["pass"] == "forward" and job.model.has_experts(task["layer"]):
                 kind = "expert" if task["kind"] == "shared_expert" else task["kind"]
                 spent[kind] += task["end_ps"] - task["start_ps"]
         passes = sum(task["kind"] == "gate" and task["pass"] == "forward" for task in tasks)
