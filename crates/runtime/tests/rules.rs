@@ -160,7 +160,7 @@ fn a_lane_has_no_more_in_flight_than_its_window() {
 }
 
 #[test]
-fn lanes_of_a_nic_take_turns_and_one_with_nothing_in_flight_need_not_wait() {
+fn lanes_of_a_nic_share_its_window_and_each_has_two_chunks() {
     // Two lanes between the same NICs: 100 B a chunk, 300 B in flight on the NIC.
     let same = |peer| {
         let mut all = lanes(peer);
@@ -185,16 +185,16 @@ fn lanes_of_a_nic_take_turns_and_one_with_nothing_in_flight_need_not_wait() {
     pair.carry(1, 0);
     pair.carry(1, 1);
     let second = all(&mut pair, 1);
-    assert_eq!(flies(&pair), [300, 100], "one that comes late sends a chunk at once");
-    assert_eq!(second[0][3] & 1, 1, "nothing comes behind it: it asks");
+    assert_eq!(flies(&pair), [300, 200], "one that comes late sends two chunks at once");
+    assert_eq!(second[1][3] & 1, 1, "nothing comes behind it: it asks");
     for bytes in first.drain(..) {
         pair.give(1, 0, &bytes);
     }
     pair.carry(1, 0);
     all(&mut pair, 0);
-    assert_eq!(flies(&pair), [100, 100], "an even share of 300 B is one chunk");
+    assert_eq!(flies(&pair), [200, 200], "an even share of 300 B is less than two chunks");
     all(&mut pair, 1);
-    assert_eq!(flies(&pair), [100, 100]);
+    assert_eq!(flies(&pair), [200, 200]);
     pair.cut(0); // what was to go there takes the other lane
     second.iter().for_each(|bytes| pair.give(1, 1, bytes));
     pair.carry(1, 1);

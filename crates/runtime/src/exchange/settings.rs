@@ -33,7 +33,7 @@ pub struct Settings {
     pub chunk: u32,
     /// Bytes of chunks on a lane that are not acknowledged \[B\].
     pub window: u32,
-    /// The same of all lanes of a NIC that cross packet switches; each of them may have a chunk in flight in any case \[B\].
+    /// The same of all lanes of a NIC that cross packet switches, which share it evenly; each may have two chunks in any case \[B\].
     pub nic_window: u32,
     /// Chunks are acknowledged together once so much of them has come, sooner if the sender asks or is silent
     /// \[B\].

@@ -2,12 +2,11 @@
 //!
 //! What is written to sockets leaves a NIC in the order of writing. Without a bound, a peer that comes late to an
 //! operation is behind all that goes to the others; and since all endpoints hear first of the peers that were early, they
-//! all send to the same ones, while the late ones' NICs idle, and then are last. So a lane may begin a chunk if
-//! - it has nothing in flight: nobody waits for another one's peer; or
-//! - it stays within an even share of [`Settings::nic_window`](super::Settings::nic_window), of the NIC's packet lanes that have
-//!   something to send or in flight, and all of them stay within the window. So a peer that is slow keeps its share alone.
+//! all send to the same ones, while the late ones' NICs idle, and then are last. So a lane has in flight at most an even share of
+//! [`Settings::nic_window`](super::Settings::nic_window), of the NIC's packet lanes that have something to send or in flight, and
+//! at least two chunks: one is under way while the other's acknowledgement is.
 //!
-//! What may not begin waits for an acknowledgement of its own lane. Not shared: circuits, of which a NIC has one, and relays.
+//! Nobody waits for another lane's peer, and what may not begin waits for an acknowledgement of its own lane. Not shared: circuits, of which a NIC has one, and relays.
 //! Checked: `rules.rs`, and the invariant `nic-window` in scenarios.
 
 use super::machine::Exchange;
@@ -18,19 +17,17 @@ impl Exchange {
     /// Whether a lane may begin a chunk of so many bytes, as far as its NIC is concerned.
     pub(crate) fn has_turn(&self, lane: LaneId, length: u32) -> bool {
         let it = &self.lanes[lane.at()];
-        if it.spec.medium != Medium::Packet || it.in_flight == 0 {
-            return true;
-        }
-        let (length, window) = (u64::from(length), u64::from(self.settings.nic_window));
-        let fits = self.nic_in_flight(it.spec.nic) + length <= window;
-        fits && it.in_flight + length <= self.share(lane) || self.bug.is(Planted::IgnoresTurns)
+        it.spec.medium != Medium::Packet
+            || it.in_flight + u64::from(length) <= self.share(lane)
+            || self.bug.is(Planted::IgnoresTurns)
     }
 
     /// What a lane may have in flight of what its NIC may \[B\].
     pub(crate) fn share(&self, lane: LaneId) -> u64 {
         let nic = self.lanes[lane.at()].spec.nic;
         let active = self.of_nic(nic).filter(|it| it.in_flight > 0 || !it.chunks.is_empty());
-        u64::from(self.settings.nic_window) / active.count().max(1) as u64
+        let even = u64::from(self.settings.nic_window) / active.count().max(1) as u64;
+        even.max(2 * u64::from(self.settings.chunk))
     }
 
     /// Payload on the packet lanes of a NIC that was begun and not acknowledged \[B\].

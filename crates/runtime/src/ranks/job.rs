@@ -61,7 +61,7 @@ pub struct Job {
     /// [`Tcp`] has it. Less makes fences short, more saves wake-ups where NICs are fast.
     #[serde(default)]
     pub unsent: Option<u32>,
-    /// What the lanes of a packet NIC have in flight together \[B\], at least a chunk; without, as [`Settings`] has it.
+    /// What the lanes of a packet NIC share of what is in flight \[B\], at least a chunk; without, as [`Settings`] has it.
     /// Less lets a server that comes late wait less, more keeps a NIC busy over a longer round trip.
     #[serde(default)]
     pub nic_window: Option<u32>,

@@ -23,7 +23,7 @@ invariants! {
     HANDED_BACK, "handed-back", "memory that was handed back is neither read nor written";
     BOUNCE, "bounce", "bounce memory for a peer is within its allowance";
     WINDOW, "window", "payload in flight on a lane is within its window";
-    NIC_WINDOW, "nic-window", "payload in flight on a NIC's packet lanes is within its window, but for a chunk a lane";
+    NIC_WINDOW, "nic-window", "payload in flight on a NIC's packet lanes is within what their shares of its window were";
     LIT, "lit", "no byte is put on a circuit that does not stand";
     LEASE, "lease", "no byte is put on a circuit that was not told, or after the end of its lease";
     DRAINING, "draining", "no frame but the mark is begun on a port that is to be drained";

@@ -285,9 +285,11 @@ impl World {
             nics.sort_unstable();
             for lanes in nics.chunk_by(|a, b| a == b) {
                 let flies = exchange.nic_in_flight(lanes[0]);
-                // A lane with nothing in flight need not wait.
-                let more = lanes.len() as u64 * u64::from(settings.chunk);
-                if flies > u64::from(settings.nic_window) + more {
+                // In the order in which lanes last began: whoever was the third has a third at most, or two chunks.
+                let share = |lanes| u64::from(settings.nic_window) / lanes;
+                let least = 2 * u64::from(settings.chunk);
+                let most: u64 = (1..=lanes.len() as u64).map(|it| share(it).max(least)).sum();
+                if flies > most {
                     let what = format!("endpoint {at}, NIC {}: {flies} B in flight", lanes[0]);
                     found = Some((NIC_WINDOW, what));
                 }

@@ -9,6 +9,8 @@ import torch.distributed as dist
 
 from lightloom.errors import InputError
 
+from lightloom.runtime.pytorch.tensors import DEVICES
+
 if TYPE_CHECKING:
     from lightloom.runtime.pytorch.backend import Lightloom
 
@@ -27,7 +29,7 @@ def register() -> None:
     'lightloom'
     """
     if dist.is_available() and NAME.upper() not in dist.Backend._plugins:
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=[*DEVICES])
 
 
 def check(version: str) -> None:

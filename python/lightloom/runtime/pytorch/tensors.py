@@ -13,25 +13,35 @@ import torch
 from lightloom.errors import InputError
 
 Array = npt.NDArray[Any]
+DEVICES = ("cpu", "cuda")
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's elements in one row: itself if it is contiguous, else a copy.
+    """Return a tensor's elements in one row of the CPU: itself if it is contiguous there, else a copy.
+
+    A copy of what a GPU has is in pinned memory.
 
     Raises
     ------
     InputError
-        If it is not on the CPU, or not dense.
+        If it is on another device, or not dense.
 
     Examples
     --------
     >>> flat(torch.zeros(2, 3).T).shape
     torch.Size([6])
     """
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+    if tensor.device.type not in DEVICES or tensor.layout != torch.strided:
         kind = f"{tensor.layout} on {tensor.device}".removeprefix("torch.")
-        raise InputError(f"a tensor is {kind}: the backend lightloom takes strided ones on cpu")
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1)
+        devices = " or ".join(DEVICES)
+        raise InputError(
+            f"a tensor is {kind}: the backend lightloom takes strided ones on {devices}"
+        )
+    row = tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1)
+    if row.device.type == "cpu":
+        return row
+    # Waits for what is under way on the current stream, whose result it is.
+    return torch.empty(row.shape, dtype=row.dtype, pin_memory=True).copy_(row)
 
 
 def as_bytes(row: torch.Tensor) -> Array:
@@ -66,7 +76,7 @@ def put(tensor: torch.Tensor, row: torch.Tensor) -> None:
     tensor([[0., 2.],
             [1., 3.]])
     """
-    if row.data_ptr() != tensor.data_ptr():
+    if row.device != tensor.device or row.data_ptr() != tensor.data_ptr():
         tensor.detach().copy_(row.view(tensor.shape))
 
 
