@@ -160,7 +160,10 @@ impl fmt::Debug for Settings {
             out,
             "job {job}, endpoint {endpoint} in life {life}, {ports} ports, chunk {chunk} B, "
         )?;
-        write!(out, "window {window} B, nic_window {nic_window} B, together {together} B, hold {hold}, ")?;
+        write!(
+            out,
+            "window {window} B, nic_window {nic_window} B, together {together} B, hold {hold}, "
+        )?;
         write!(out, "allowance {allowance} B, small {small} B, beat {beat}, ")?;
         write!(
             out,

@@ -143,7 +143,10 @@ impl Job {
         if let Some(window) = self.nic_window {
             between("nic_window", window.into(), self.chunk.into(), u64::from(u32::MAX))?;
             if self.spread.is_some() {
-                return Err("`nic_window`, `spread`: each bounds what is in flight; one of them is allowed".into());
+                return Err(
+                    "`nic_window`, `spread`: each bounds what is in flight; one of them is allowed"
+                        .into(),
+                );
             }
         }
         if let Some(Spread { ways, window, .. }) = &self.spread {

@@ -73,7 +73,10 @@ impl Pair {
         let nonce = [lane as u8; 16];
         let dialed =
             self.ends[0].exchange.dialed(self.now, LaneId(lane), nonce).expect("it is asked");
-        let accepted = self.ends[1].exchange.accepted(self.now, self.nics[lane as usize], nonce).expect("room");
+        let accepted = self.ends[1]
+            .exchange
+            .accepted(self.now, self.nics[lane as usize], nonce)
+            .expect("room");
         self.ends[0].connections[lane as usize] = Some(dialed);
         self.ends[1].connections[lane as usize] = Some(accepted);
     }
