@@ -273,7 +273,7 @@ class Shape:
         return max(1 << 17, int(self.rate) // (8 * 100))
 
     def nic_window_bytes(self, chunk_bytes: int | None = None) -> int:
-        """Return what a packet NIC has in flight [B], to all servers: 20 ms of its rate, or a chunk.
+        """Return what lanes of a packet NIC have in flight [B]: 20 ms of its rate, or a chunk.
 
         Examples
         --------

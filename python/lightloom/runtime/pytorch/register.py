@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 
 from lightloom.errors import InputError
-
 from lightloom.runtime.pytorch.tensors import DEVICES
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ DEVICES = ("cpu", "cuda")
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's elements in one row of the CPU: itself if it is contiguous there, else a copy.
+    """Return a tensor's elements in one row of the CPU: itself if contiguous there, else a copy.
 
     A copy of what a GPU has is in pinned memory.
 
