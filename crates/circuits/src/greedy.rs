@@ -111,9 +111,11 @@ pub fn allocate(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> Circu
     let mut free = ports.to_vec();
     // Servers with free ports: of one alone nothing can be joined.
     let mut open = free.iter().filter(|&&ports| ports > 0).count();
-    let mut join = |counts: &mut CircuitCounts, open: &mut usize, (_, i, j): Place| {
-        let (i, j) = (usize::from(i), usize::from(j));
-        let both = free[i] > 0 && free[j] > 0;
+    let both =
+        |free: &[u32], (_, i, j): Place| free[usize::from(i)] > 0 && free[usize::from(j)] > 0;
+    let join = |counts: &mut CircuitCounts, free: &mut [u32], open: &mut usize, place: Place| {
+        let (i, j) = (usize::from(place.1), usize::from(place.2));
+        let both = both(free, place);
         if both {
             counts.join(i, j);
             for end in [i, j] {
@@ -127,28 +129,31 @@ pub fn allocate(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> Circu
     let pairs = demand.pairs().filter(|&(_, _, bytes)| bytes > 0);
     let mut unserved: Vec<u128> = pairs.map(|(i, j, bytes)| key(bytes, place(i, j, n))).collect();
     let mut served = BinaryHeap::with_capacity(n);
-    let mut rest = unserved.as_mut_slice();
-    // Ports are used up long before pairs are, so most of those need not be sorted.
-    while open > 1 && !rest.is_empty() {
-        let next = rest.len().min(8 * n);
-        if next < rest.len() {
-            rest.select_nth_unstable(next);
+    // Ports are used up long before pairs are, so most of those need not be sorted: the first are, and of the others
+    // those that have ports yet when these have been served.
+    while open > 1 && !unserved.is_empty() {
+        let next = unserved.len().min(4 * n);
+        if next < unserved.len() {
+            unserved.select_nth_unstable(next);
         }
-        let (first, others) = rest.split_at_mut(next);
-        first.sort_unstable();
-        rest = others;
-        for &key in &*first {
+        let others = unserved.split_off(next);
+        unserved.sort_unstable();
+        for &key in &unserved {
             let (demand, place) = pair(key);
-            if join(&mut counts, &mut open, place) {
+            if join(&mut counts, &mut free, &mut open, place) {
                 served.push(Pair { demand, circuits: 1, place });
             } else if !keep_going {
                 return counts;
             }
         }
+        unserved = others;
+        if keep_going {
+            unserved.retain(|&key| both(&free, pair(key).1));
+        }
     }
     while open > 1 {
         let Some(mut slowest) = served.peek_mut() else { break };
-        if join(&mut counts, &mut open, slowest.place) {
+        if join(&mut counts, &mut free, &mut open, slowest.place) {
             slowest.circuits += 1;
         } else if keep_going {
             PeekMut::pop(slowest); // ports never come back

@@ -182,8 +182,8 @@ pub fn assign(counts: &CircuitCounts, current: &PortMap, numa_of_port: &[u8]) ->
     let mut map = PortMap { blocked: current.blocked.clone(), ..PortMap::dark(n, degree) };
     let mut missing = Vec::new();
     for a in 0..n {
-        for b in a + 1..n {
-            let wanted = counts.get(a, b);
+        let joined = counts.row(a).iter().enumerate().skip(a + 1);
+        for (b, &wanted) in joined.filter(|&(_, &wanted)| wanted > 0) {
             let kept = keep(current, &mut map, (a, b), wanted, numa_of_port);
             if wanted > kept {
                 missing.push((wanted - kept, a, b));

@@ -79,23 +79,28 @@ impl<'a> Rows<'a> {
         let n = demand.n;
         assert_eq!(demand.bytes.len(), n * n, "bytes of {n} servers");
         assert_eq!(counts.servers(), n, "servers of the circuits and of the demand");
+        // All bytes, without a look at circuits, then those of the few pairs that have some taken off.
         let mut near = vec![Vec::with_capacity(8); n];
         let mut packets = vec![(0, 0); n];
         for a in 0..n {
-            let row = counts.row(a).iter().zip(&demand.bytes[a * n..(a + 1) * n]);
+            let row = &demand.bytes[a * n..(a + 1) * n];
             let mut out = 0;
-            for (b, ((&circuits, &bytes), packets)) in row.zip(&mut packets).enumerate() {
-                if b == a {
-                    continue;
-                }
-                if circuits > 0 {
-                    near[a].push(b as u16);
-                } else {
+            for others in [0..a, a + 1..n] {
+                for (&bytes, packets) in row[others.clone()].iter().zip(&mut packets[others]) {
                     out += bytes;
                     packets.1 += bytes;
                 }
             }
             packets[a].0 = out;
+            let joined = counts.row(a).iter().enumerate();
+            let joined = joined.filter(|&(b, &circuits)| circuits > 0 && b != a);
+            near[a].extend(joined.map(|(b, _)| b as u16));
+        }
+        for (a, near) in near.iter().enumerate() {
+            for b in near.iter().map(|&b| usize::from(b)) {
+                packets[a].0 -= demand.get(a, b);
+                packets[b].1 -= demand.get(a, b);
+            }
         }
         let packet_bps = rates.packet_bps as f64 * f64::from(rates.packet_nics);
         Rows {

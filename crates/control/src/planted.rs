@@ -69,6 +69,7 @@ planted! {
     NotesInQuarantine: "The controller notes circuits as verified while commands may be on their way",
     GoesOnWhenWoken: "The controller goes on with its plan after it was stopped",
     MixesRounds: "The controller tells all tenants the rounds of the first",
+    AnswersOnlyNews: "The controller does not answer an agent that does all that it shall, and its lease ends",
     CountsHalfRounds: "The controller counts what one server asks for while it waits for the tenant's others",
 }
 

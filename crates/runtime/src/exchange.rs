@@ -139,13 +139,13 @@ mod relay;
 mod relayed;
 mod route;
 mod settings;
+mod share;
 mod slab;
 mod spread;
 mod statistics;
 mod timers;
 mod transmit;
 mod tunnel;
-mod turns;
 
 pub use cause::Cause;
 pub use failure::{Failure, JoinError, LaneError, PostError};

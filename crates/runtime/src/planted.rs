@@ -40,7 +40,7 @@ planted! {
     GivesBackOnAck: "It takes allowance for free again when what went early is acknowledged",
     ForgetsEarly: "It drops what came early when the operation is posted",
     IgnoresWindows: "It puts more bytes on a lane than its window",
-    IgnoresTurns: "It puts more bytes on a NIC than its window",
+    IgnoresShares: "It puts more bytes on a NIC than its window",
     ForgetsWaiting: "It leaves what waited for a lane where it is when one comes up",
     DoneBeforeAcks: "It says that an operation is done before all was acknowledged",
     SendsMemoryHandedBack: "It goes on sending a chunk of an operation that has failed",

@@ -58,7 +58,7 @@ fn a_chunk_takes_its_lane_else_a_circuit_else_the_packet_lane_with_least_before_
 #[test]
 fn chunks_are_acknowledged_together_the_last_at_once_and_none_late() {
     let hold = Time::from_ms(5);
-    let change = |it| Settings { window: 1_000, together: 300, hold, ..it };
+    let change = |it| Settings { window: 10_000, together: 300, hold, ..it };
     let mut pair = Pair::up(change);
     // Says whether endpoint 1 has something to say, and lets it.
     let answers = |pair: &mut Pair| {
@@ -74,7 +74,7 @@ fn chunks_are_acknowledged_together_the_last_at_once_and_none_late() {
     answers(&mut pair); // ready
     let said: Vec<bool> = (0..10)
         .map(|_| {
-            let chunk = pair.take(0, 0, usize::MAX).expect("a window of ten");
+            let chunk = pair.take(0, 0, usize::MAX).expect("within the window");
             pair.give(1, 0, &chunk);
             answers(&mut pair)
         })
@@ -101,13 +101,17 @@ fn chunks_are_acknowledged_together_the_last_at_once_and_none_late() {
 }
 
 #[test]
-fn a_window_that_is_full_asks() {
-    let mut pair = Pair::up(as_is); // 100 B a chunk, 250 B a window
-    pair.post(0, 300, 0);
+fn an_acknowledgement_is_asked_for_at_each_quarter_of_the_window() {
+    let change = |it| Settings { window: 1_000, nic_window: 10_000, ..it }; // 100 B a chunk
+    let mut pair = Pair::up(change);
+    pair.post(0, 2_000, 0);
     pair.carry(1, 0);
-    let asks: Vec<u8> = (0..2).map(|_| pair.take(0, 0, usize::MAX).expect("it fits")[3]).collect();
-    assert_eq!(asks, [0, 1]);
-    assert!(pair.take(0, 0, usize::MAX).is_none());
+    let asks: Vec<u8> = (0..10).map(|_| pair.take(0, 0, usize::MAX).expect("it fits")[3]).collect();
+    assert_eq!(asks, [0, 0, 1, 0, 0, 1, 0, 0, 1, 0]);
+    assert!(
+        pair.take(0, 0, usize::MAX).is_none(),
+        "the window is full, and most of it was asked for"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Runs scenarios: `soak FIRST COUNT` goes on after broken invariants and counts them, `soak SEED`
-//! prints one trace.
+//! Runs scenarios: `soak FIRST COUNT` goes on after broken invariants, counts them and exits with 1 if there are any;
+//! `soak SEED` prints one trace.
 
 use lightloom_soak::{Summary, run, trace};
 
@@ -27,4 +27,5 @@ fn main() {
         }
     }
     println!("{all:#?}\n{:?}\n{:?}", broken, began.elapsed());
+    std::process::exit(i32::from(!broken.is_empty()));
 }

@@ -102,6 +102,14 @@ impl Checks {
         }
     }
 
+    /// The controller gives this order; whether it is sent is more than it knows. Circuits that it would make are its
+    /// own, even if another hand has made the same.
+    pub fn meant(&mut self, switch: usize, order: &Order) {
+        if let Order::Apply { set, .. } = order {
+            self.made[switch].iter_mut().for_each(|made| made.extend(set));
+        }
+    }
+
     /// Another hand touches these ports of the switch.
     pub fn spoil(&mut self, now: Time, switch: usize, ports: &[u16]) {
         for &port in ports {
@@ -132,7 +140,7 @@ impl Checks {
         holds(RECORDED, memory.touches(switch), || format!("{order:?}"))?;
         holds(AWAKE, self.woken[switch].is_none(), || format!("{order:?}"))?;
         self.open[switch] = Some(id);
-        self.made[switch].iter_mut().for_each(|made| made.extend(set));
+        self.meant(switch, order);
         let n = region.switch_ports(switch);
         for patch in end.iter().chain(set) {
             for port in [patch.ingress, patch.egress.saturating_sub(n)] {

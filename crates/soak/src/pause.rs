@@ -69,7 +69,8 @@ impl World {
     }
 
     fn do_late(&mut self, output: Output, stale: bool) {
-        if let (true, &Output::Order { switch, .. }) = (stale, &output) {
+        if let (true, &Output::Order { switch, ref order, .. }) = (stale, &output) {
+            self.checks.meant(switch, order);
             self.note(|| "an order is too old to be sent".into());
             self.hang_up(switch);
             let why = "an order was not sent in time".into();

@@ -11,6 +11,9 @@ use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_decide::{Basis, Question};
 use lightloom_units::Time;
 
+/// An agent that does all that it shall is answered once in this part of a lease.
+const MOMENT: u64 = 12;
+
 impl Controller {
     pub(super) fn report(&mut self, now: Time, report: Report) {
         let server = report.server;
@@ -82,7 +85,7 @@ impl Controller {
         if changed || back {
             self.mask(now);
         }
-        self.tell(server);
+        self.reply(server, report.round);
         self.confirm(now);
     }
 
@@ -230,11 +233,14 @@ impl Controller {
     pub(super) fn due(&mut self, now: Time) -> Option<Vec<u64>> {
         let mut due = None;
         for tenant in 0..self.rounds.len() {
-            let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
+            let one = self.rounds.len() == 1;
+            let of = |at: usize| one || usize::from(self.region.tenant(at as u16)) == tenant;
             let agents =
                 || self.agents.iter().enumerate().filter(|(at, agent)| of(*at) && agent.present);
             let asked = |agent: &AgentRecord| agent.demand.as_ref().map_or(0, |d| d.round);
-            if !agents().any(|(_, agent)| self.is_open(tenant, agent)) {
+            // Asked for every message, and most often of agents of which none asks.
+            let open = |&(at, agent): &(usize, &AgentRecord)| self.is_open(tenant, agent) && of(at);
+            if !self.agents.iter().enumerate().any(|it| open(&it)) {
                 self.gather_by[tenant] = None;
                 continue;
             }
@@ -332,11 +338,35 @@ impl Controller {
 
     /// Tells an agent what it shall do.
     pub(super) fn tell(&mut self, server: u16) {
+        if let Some((heard, directive)) = self.directive(server) {
+            self.say(server, heard, directive);
+        }
+    }
+
+    /// Answers a report, unless the agent goes by all that it would be told, and a report of a moment ago was answered:
+    /// its lease is long yet. `round`: the last one of which it knows that it was answered.
+    fn reply(&mut self, server: u16, round: u64) {
+        let Some((heard, directive)) = self.directive(server) else { return };
         let agent = &self.agents[usize::from(server)];
-        let Some(heard) = agent.heard else { return };
+        let moment = Time::from_ps(self.settings.lease.ps() / MOMENT);
+        let known = agent.told.as_ref().is_some_and(|(at, told)| {
+            let same = (told.mark, told.round) == (directive.mark, directive.round)
+                && (agent.obeyed, round) == (directive.mark, directive.round)
+                && told.circuits == directive.circuits;
+            same && (heard < *at + moment || self.bug.is(Planted::AnswersOnlyNews))
+        });
+        if !known {
+            self.say(server, heard, directive);
+        }
+    }
+
+    /// What an agent shall do, if it may be spoken to, and when it was heard.
+    fn directive(&self, server: u16) -> Option<(Time, Directive)> {
+        let agent = &self.agents[usize::from(server)];
+        let heard = agent.heard?;
         let mute = self.mute_until.is_some() && !self.bug.is(Planted::SpeaksBeforeItReads);
         if mute || agent.excluded_until.is_some() || !agent.present {
-            return;
+            return None;
         }
         let (incarnation, beat) = (agent.incarnation, agent.beat);
         let ports = 0..self.region.degree();
@@ -359,13 +389,17 @@ impl Controller {
         let mixed = self.bug.is(Planted::MixesRounds);
         let tenant = if mixed { 0 } else { usize::from(self.region.tenant(server)) };
         let round = self.rounds[tenant].max(agent.answered);
+        Some((heard, Directive { incarnation, beat, mark, round, circuits }))
+    }
+
+    fn say(&mut self, server: u16, heard: Time, directive: Directive) {
         self.counters.directives += 1;
         let hasty = self.bug.is(Planted::SkipsGrace);
         let grace = if hasty { Time::ZERO } else { self.settings.grace };
         let lease_end = heard + self.settings.lease + grace;
         let agent = &mut self.agents[usize::from(server)];
         agent.lease_end = agent.lease_end.max(lease_end);
-        let directive = Directive { incarnation, beat, mark, round, circuits };
+        agent.told = Some((heard, directive.clone()));
         self.outputs.push_back(Output::Send { server, directive });
     }
 

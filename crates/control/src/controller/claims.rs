@@ -247,7 +247,10 @@ impl Controller {
             return;
         }
         let (_, most, _) = answered.select_nth_unstable_by(at, |a, b| b.cmp(a));
-        self.rounds[tenant] = self.rounds[tenant].max(*most);
+        if *most > self.rounds[tenant] {
+            // The others of a later round are waited for as long as those of any.
+            (self.rounds[tenant], self.gather_by[tenant]) = (*most, None);
+        }
     }
 
     /// By tenant: the latest round of these, or of those that were answered.

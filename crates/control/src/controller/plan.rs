@@ -101,14 +101,11 @@ impl Controller {
     }
 
     pub(super) fn decided(&mut self, now: Time, question: u64, counts: &CircuitCounts) {
-        let Phase::Deciding { question: number, asked, masked, since } = &self.phase else {
-            return;
-        };
-        if *number != question {
+        if !matches!(&self.phase, Phase::Deciding { question: number, .. } if *number == question) {
             return;
         }
-        let (asked, masked, since) = (asked.clone(), masked.clone(), *since);
-        self.phase = Phase::Idle;
+        let phase = std::mem::replace(&mut self.phase, Phase::Idle);
+        let Phase::Deciding { asked, masked, since, .. } = phase else { return };
         if masked != self.masked(&self.standing) && !self.bug.is(Planted::IgnoresNewFaults) {
             self.replan = true; // candidates have changed meanwhile
             return;
@@ -232,6 +229,9 @@ impl Controller {
     /// Patches of a switch to end and to set.
     fn to_do(&self, switch: usize, target: &PortMap) -> (Vec<Patch>, Vec<Patch>) {
         let wanted = self.region.patches(switch, target);
+        if wanted == self.sites[switch].actual {
+            return (Vec::new(), Vec::new()); // as most often, when it is read back
+        }
         (self.to_end(switch, &wanted), without(&wanted, &self.sites[switch].actual))
     }
 
@@ -274,7 +274,8 @@ impl Controller {
         if !plan.concerned.iter().any(|server| using(&server))
             || self.bug.is(Planted::SkipsDraining)
         {
-            let mut plan = plan.clone();
+            let phase = std::mem::replace(&mut self.phase, Phase::Idle);
+            let Phase::Draining { mut plan } = phase else { return };
             self.let_go(&plan.concerned);
             plan.log.drained = now.saturating_sub(plan.log.began);
             return self.patch(now, plan);
@@ -463,7 +464,10 @@ impl Controller {
         if let Some(log) = self.unconfirmed.replace(plan.log) {
             self.outputs.push_back(Output::Event(ControllerEvent::Reconfigured(log)));
         }
-        self.next_audit = now + self.settings.audit;
+        // Other switches than the plan's were not read.
+        if self.switches(Site::is_known).iter().all(|switch| plan.switches.contains(switch)) {
+            self.next_audit = now + self.settings.audit;
+        }
         self.phase = Phase::Idle;
         self.tell_all();
         self.outputs.extend(record);
@@ -522,11 +526,12 @@ fn peer(map: &PortMap, (server, port): PortId) -> Option<PortId> {
 
 /// Those of `patches`, in rising order, that are not among `others`, in rising order.
 pub(super) fn without(patches: &[Patch], others: &[Patch]) -> Vec<Patch> {
-    let mut others = others.iter().peekable();
-    let mut alone = Vec::new();
+    let (mut alone, mut at) = (Vec::new(), 0);
     for patch in patches {
-        while others.next_if(|other| *other < patch).is_some() {}
-        if others.peek() != Some(&patch) {
+        while at < others.len() && others[at] < *patch {
+            at += 1;
+        }
+        if others.get(at) != Some(patch) {
             alone.push(*patch);
         }
     }

@@ -1,6 +1,6 @@
 //! What a controller knows of one agent.
 
-use crate::message::{Demand, Mark, ServerPart};
+use crate::message::{Demand, Directive, Mark, ServerPart};
 use lightloom_decide::Traffic;
 use lightloom_units::Time;
 
@@ -13,6 +13,8 @@ pub(super) struct AgentRecord {
     pub beat: u64,
     pub heard: Option<Time>,
     pub obeyed: Mark,
+    /// What it was told last, and when it had been heard then.
+    pub told: Option<(Time, Directive)>,
     pub faults: Vec<ServerPart>,
     /// What it asked for last.
     pub demand: Option<Demand>,
@@ -51,6 +53,7 @@ impl AgentRecord {
             beat: 0,
             heard: None,
             obeyed: Mark::default(),
+            told: None,
             faults: Vec::new(),
             demand: None,
             counted: false,
@@ -85,7 +88,7 @@ impl AgentRecord {
     /// Another life speaks, of which nothing is known. What the last one was to send is asked for no more:
     /// `answered` is the last round of its tenant.
     pub fn new_life(&mut self, incarnation: u64, answered: u64) {
-        (self.incarnation, self.beat, self.answered) = (incarnation, 0, 0);
+        (self.incarnation, self.beat, self.answered, self.told) = (incarnation, 0, 0, None);
         (self.obeyed, self.awaited, self.late) = (Mark::default(), None, 0);
         // What the last one did not let go of is free at the end of its lease.
         self.excluded_until = self.excluded_until.map(|until| until.min(self.lease_end));

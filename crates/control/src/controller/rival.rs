@@ -6,7 +6,8 @@
 //! on packet switches and orders nothing more until an operator says that it is alone, so that two controllers never
 //! undo each other's circuits in turn: of two, the one that first sees the other's hand stops.
 //!
-//! Not seen: patches that were ended, or that make no whole circuit: those may be anybody's, and are planned anew.
+//! Not seen: patches that were ended, or that make no whole circuit: those may be anybody's, and are planned anew. Nor a
+//! circuit that this controller has ordered and another one made, if it does not know whether its order was sent.
 
 use super::io::Output;
 use super::machine::Controller;

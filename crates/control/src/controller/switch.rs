@@ -156,12 +156,20 @@ impl Controller {
     fn remaining<'a>(&self, map: &PortMap, held: impl Fn(usize) -> Option<&'a [Patch]>) -> PortMap {
         let mut left = map.clone();
         let bug = self.bug.is(Planted::TakesHalfForWhole);
+        // By switch that is known, and ingress: its egress, or none.
+        let leaves = |switch: usize| {
+            let held = held(switch)?;
+            let mut leaves = vec![0; usize::from(self.region.switch_ports(switch)) + 1];
+            held.iter().for_each(|it| leaves[usize::from(it.ingress)] = it.egress);
+            Some(leaves)
+        };
+        let leaves: Vec<Option<Vec<u16>>> = (0..self.sites.len()).map(leaves).collect();
         for (a, b) in map.circuits() {
             let [at, to] = [a, b].map(|port| self.region.switch_port(port));
             let switch = usize::from(at.switch);
-            let Some(held) = held(switch) else { continue };
+            let Some(leaves) = &leaves[switch] else { continue };
             let pair = Patch::pair(self.region.switch_ports(switch), at.port, to.port);
-            let there = |patch: &Patch| held.binary_search(patch).is_ok();
+            let there = |it: &Patch| leaves.get(usize::from(it.ingress)) == Some(&it.egress);
             if !(pair.iter().all(there) || bug && pair.iter().any(there)) {
                 left.disconnect(a);
             }

@@ -8,6 +8,7 @@ mod netconf_sessions;
 mod objects;
 mod ocs;
 mod open_until;
+mod replies;
 mod switches;
 mod tl1_conformance;
 mod tl1_driver;

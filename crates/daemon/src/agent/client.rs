@@ -156,7 +156,8 @@ impl AgentClient {
         self.call(Call::Fault(part, works)).await
     }
 
-    /// The latest view; the receiver is woken when it changes.
+    /// The latest view; the receiver is woken when it changes, but not for a lease that only ends later if the runtime
+    /// is this process.
     pub fn view(&self) -> watch::Receiver<View> {
         self.views.clone()
     }
@@ -355,11 +356,17 @@ impl Task {
                     until,
                 }) => {
                     let until_ns = self.clock.boottime_ns(until);
-                    self.publish.send_modify(|view| {
+                    let apart = self.follower == Follower::Apart;
+                    self.publish.send_if_modified(|view| {
+                        let was = &view.circuits;
+                        let longer =
+                            (was.mark, was.round, &was.circuits) == (mark, round, &circuits);
                         view.circuits = Use { number, mark, round, circuits, until_ns };
                         view.said += u64::from(mark != Mark::default());
+                        // Who looks before each send need not be woken for a lease that ends later.
+                        apart || !longer || view.said == 1
                     });
-                    if self.follower == Follower::ThisProcess {
+                    if !apart {
                         agent.using(now, number);
                     }
                 }

@@ -97,7 +97,7 @@ impl Settings {
             chunk: 1 << 20,
             window: 8 << 20,
             nic_window: 8 << 20,
-            together: 256 << 10,
+            together: 1 << 20,
             hold: Time::from_ms(20),
             allowance: 1 << 20,
             small: 1 << 16,

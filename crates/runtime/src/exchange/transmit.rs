@@ -144,7 +144,7 @@ impl Exchange {
             let in_flight = self.lanes[lane.at()].in_flight;
             let fits = in_flight + u64::from(chunk.length) <= self.window(lane).into()
                 || self.bug.is(Planted::IgnoresWindows);
-            let fits = fits && self.has_place(lane) && self.has_turn(lane, chunk.length);
+            let fits = fits && self.has_place(lane) && self.within_share(lane, chunk.length);
             if lives && !(fits && self.count_on_circuit(lane)) {
                 return None;
             }
@@ -207,8 +207,9 @@ impl Exchange {
 
     fn begin_chunk(&mut self, lane: LaneId, item: ChunkItem) -> (Frame, Option<Body>) {
         let follows = self.follows(lane, &item);
-        // A quarter of what may be in flight is not held back: what is to be sent next waits for it.
-        let much = self.share(lane) / 4;
+        // What is to be sent next may wait for an acknowledgement: one is asked for four times while what may be in flight
+        // is begun, and so in time.
+        let much = u64::from(self.window(lane)).min(self.share(lane)) / 4;
         let it = &mut self.lanes[lane.at()];
         it.unasked += u64::from(item.length);
         let (operation, epoch) = (item.operation, it.epoch_out);
@@ -237,9 +238,7 @@ impl Exchange {
     /// Whether another chunk of the operation comes right behind: nobody waits for this one alone.
     fn follows(&self, lane: LaneId, item: &ChunkItem) -> bool {
         let it = &self.lanes[lane.at()];
-        let next = it.chunks.front().filter(|next| next.operation == item.operation);
-        let fits =
-            |next: &ChunkItem| it.in_flight + u64::from(next.length) <= self.window(lane).into();
-        !it.needs_relay() && next.is_some_and(|next| fits(next) && self.has_turn(lane, next.length))
+        let next = it.chunks.front();
+        !it.needs_relay() && next.is_some_and(|next| next.operation == item.operation)
     }
 }

@@ -10,21 +10,22 @@
 //! Checked: `rules.rs`, and the invariant `nic-window` in scenarios.
 
 use super::machine::Exchange;
-use super::name::{LaneId, Medium, Nic};
+use super::name::{LaneId, LaneSpec, Medium, Nic};
 use crate::planted::Planted;
 
 impl Exchange {
     /// Whether a lane may begin a chunk of so many bytes, as far as its NIC is concerned.
-    pub(crate) fn has_turn(&self, lane: LaneId, length: u32) -> bool {
+    pub(crate) fn within_share(&self, lane: LaneId, length: u32) -> bool {
         let it = &self.lanes[lane.at()];
-        it.spec.medium != Medium::Packet
-            || it.in_flight + u64::from(length) <= self.share(lane)
-            || self.bug.is(Planted::IgnoresTurns)
+        it.in_flight + u64::from(length) <= self.share(lane) || self.bug.is(Planted::IgnoresShares)
     }
 
     /// What a lane may have in flight of what its NIC may \[B\].
     pub(crate) fn share(&self, lane: LaneId) -> u64 {
-        let nic = self.lanes[lane.at()].spec.nic;
+        let LaneSpec { nic, medium, .. } = self.lanes[lane.at()].spec;
+        if medium != Medium::Packet {
+            return u64::MAX;
+        }
         let active = self.of_nic(nic).filter(|it| it.in_flight > 0 || !it.chunks.is_empty());
         let even = u64::from(self.settings.nic_window) / active.count().max(1) as u64;
         even.max(2 * u64::from(self.settings.chunk))
