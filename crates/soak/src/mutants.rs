@@ -94,6 +94,7 @@ mod tests {
             | Planted::RetriesOneByOne
             | Planted::DefersForEver
             | Planted::ExcludesForEver
+            | Planted::AnswersOnlyNews
             | Planted::KeepsAlarms => &["progress"],
             Planted::BelievesOneRound | Planted::MixesRounds => &["rounds"],
             Planted::OrdersBeforeItsRecord | Planted::ResumesBeforeItsRecord => &["recorded"],
