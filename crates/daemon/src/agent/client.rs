@@ -156,8 +156,7 @@ impl AgentClient {
         self.call(Call::Fault(part, works)).await
     }
 
-    /// The latest view; the receiver is woken when it changes, but not for a lease that only ends later if the runtime
-    /// is this process.
+    /// The latest view; the receiver is woken when it changes.
     pub fn view(&self) -> watch::Receiver<View> {
         self.views.clone()
     }
@@ -356,17 +355,11 @@ impl Task {
                     until,
                 }) => {
                     let until_ns = self.clock.boottime_ns(until);
-                    let apart = self.follower == Follower::Apart;
-                    self.publish.send_if_modified(|view| {
-                        let was = &view.circuits;
-                        let longer =
-                            (was.mark, was.round, &was.circuits) == (mark, round, &circuits);
+                    self.publish.send_modify(|view| {
                         view.circuits = Use { number, mark, round, circuits, until_ns };
                         view.said += u64::from(mark != Mark::default());
-                        // Who looks before each send need not be woken for a lease that ends later.
-                        apart || !longer || view.said == 1
                     });
-                    if !apart {
+                    if self.follower == Follower::ThisProcess {
                         agent.using(now, number);
                     }
                 }

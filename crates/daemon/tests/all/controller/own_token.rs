@@ -135,12 +135,7 @@ async fn an_agent_reads_it_again_when_the_controller_starts_anew() {
         controller.kill().await;
         // What is left of it is no harm.
         controller = Daemon::controller(&file).await;
-        let heard = async {
-            while agent.view().borrow().said <= said + 1 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(LONG, heard).await.expect("heard of the next");
+        agent.when(LONG, |view| view.said > said + 1).await.expect("heard of the next");
         secrets.push(token(&controller.address).expect("made"));
     }
     secrets.sort_unstable();
