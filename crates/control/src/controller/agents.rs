@@ -233,14 +233,13 @@ impl Controller {
     pub(super) fn due(&mut self, now: Time) -> Option<Vec<u64>> {
         let mut due = None;
         for tenant in 0..self.rounds.len() {
-            let one = self.rounds.len() == 1;
-            let of = |at: usize| one || usize::from(self.region.tenant(at as u16)) == tenant;
+            let of = |at: usize| usize::from(self.region.tenant(at as u16)) == tenant;
             let agents =
                 || self.agents.iter().enumerate().filter(|(at, agent)| of(*at) && agent.present);
             let asked = |agent: &AgentRecord| agent.demand.as_ref().map_or(0, |d| d.round);
             // Asked for every message, and most often of agents of which none asks.
-            let open = |&(at, agent): &(usize, &AgentRecord)| self.is_open(tenant, agent) && of(at);
-            if !self.agents.iter().enumerate().any(|it| open(&it)) {
+            let open = |(at, agent)| self.is_open(tenant, agent) && of(at);
+            if !self.agents.iter().enumerate().any(open) {
                 self.gather_by[tenant] = None;
                 continue;
             }
