@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from importlib import resources
 from importlib.util import find_spec
 
 import numpy as np
@@ -9,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lightloom.errors import InputError, RunError
-from lightloom.trace.corpus import standard_library, text_at, tokenize
+from lightloom.trace.corpus import reference, standard_library, text_at, tokenize
 from lightloom.trace.record import Batches, Recording, record
 
 needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="needs PyTorch: pip install 'torch>=2.4'"
 )
+# SHA-256 of the text that ships with Lightloom.
+REFERENCE = "719a6a04d07b00f69d258dd2c5d9a645b1c1342ef87f7850d039213b0afedb69"
 TINY = Recording(
     experts=4,
     top_k=2,
@@ -43,6 +47,14 @@ def test_the_standard_library_is_text_and_names_no_place():
     assert len(text) > 1_000_000
     assert "/" not in description
     assert standard_library() == (text, description)
+
+
+def test_the_text_that_ships_is_the_same_for_all_and_has_its_licence():
+    text, description = reference()
+    assert hashlib.sha256(text).hexdigest() == REFERENCE
+    assert "/" not in description
+    licence = resources.files("lightloom.trace") / "text" / "LICENSE.python"
+    assert "PYTHON SOFTWARE FOUNDATION LICENSE" in licence.read_text()
 
 
 def test_text_of_a_directory_goes_by_name(tmp_path):

@@ -1,5 +1,6 @@
 //! What will happen in a scenario.
 
+use crate::plan::Loss;
 use crate::plane::Word;
 use lightloom_circuits::CircuitCounts;
 use lightloom_control::{Directive, Input, Output, Report, RuntimeOutput, ServerPart};
@@ -53,7 +54,7 @@ pub(crate) enum Event {
     /// A rogue speaks for a server until then.
     Lie(u16, Time),
     BreakStream(usize),
-    Crash,
+    Crash(Loss),
     /// An operator, or the daemon, tells the controller.
     Told(Input),
     /// An operator starts an agent anew of which the controller believes nothing.

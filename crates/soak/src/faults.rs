@@ -18,18 +18,14 @@ impl World {
         let long = self.chance.tail(Time::from_ps(lease.ps() / 2)) + Time::from_us(10);
         let over = self.now + long;
         match fault {
-            Fault::ControllerCrash if self.chance.hit(400) => self.ambush = Some(Event::Crash),
-            // It comes to pass at one of the next things that the controller wants done.
-            Fault::ControllerCrash => {
-                self.interrupt_soon(Interruption::Crash(Loss::Nothing));
-            }
-            Fault::JournalLost => self.interrupt_soon(Interruption::Crash(Loss::Whole)),
+            Fault::ControllerCrash => self.crash_soon(Loss::Nothing),
+            Fault::JournalLost => self.crash_soon(Loss::Whole),
             Fault::JournalCut if self.chance.hit(600) => {
                 let stage = self.chance.pick(&[Stage::Hold, Stage::Hold, Stage::Resume]);
                 self.ambush_telling = Some((stage, Interruption::Crash(Loss::Tail)));
             }
-            Fault::JournalCut => self.interrupt_soon(Interruption::Crash(Loss::Tail)),
-            Fault::OldBackup => self.interrupt_soon(Interruption::Crash(Loss::SinceBackup)),
+            Fault::JournalCut => self.crash_soon(Loss::Tail),
+            Fault::OldBackup => self.crash_soon(Loss::SinceBackup),
             Fault::ControllerStops => {
                 let more = self.chance.up_to(self.settings.patience);
                 match self.chance.hit(500) {
@@ -134,6 +130,15 @@ impl World {
                 self.network.lost = self.chance.between(200, 1000);
                 self.at(over, Event::StormOver);
             }
+        }
+    }
+
+    /// The controller crashes while a switch carries out its next order, or at one of the next things
+    /// that it wants done.
+    fn crash_soon(&mut self, loss: Loss) {
+        match self.chance.hit(400) {
+            true => self.ambush = Some(Event::Crash(loss)),
+            false => self.interrupt_soon(Interruption::Crash(loss)),
         }
     }
 

@@ -92,8 +92,8 @@ impl World {
             Event::StormOver if self.calm => {}
             Event::StormOver => self.network = self.plan.network,
             Event::BreakStream(switch) if !self.calm => self.break_stream(switch),
-            Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
-            Event::BreakStream(_) | Event::Crash => {}
+            Event::Crash(loss) if !self.calm && self.controller.is_some() => self.crash(loss),
+            Event::BreakStream(_) | Event::Crash(_) => {}
             Event::Told(input) => self.input(input),
             Event::Restart(server) => self.restart_refused(server),
             Event::GoesOn { life } if life == self.life => self.goes_on(),

@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, default, meaning in WORDS:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=int, default=default, help=f"{meaning} ({default})")
-    parser.add_argument("--text", type=Path, help="a file or directory (Python's own library)")
+    parser.add_argument("--text", type=Path, help="a file or directory (Python's language reference, which is shipped)")
     parser.add_argument(
         "--checkpoint",
         type=Path,
@@ -107,7 +107,7 @@ def _run(given: argparse.Namespace) -> None:
                 f"{name}: is no number in the environment; `lightloom testbed run -- python -m "
                 "lightloom.runtime.train` sets it"
             )
-    from lightloom.trace.corpus import standard_library, text_at, tokenize
+    from lightloom.trace.corpus import reference, text_at, tokenize
     from lightloom.trace.place import check_place
     from lightloom.trace.record import Recording
 
@@ -120,7 +120,7 @@ def _run(given: argparse.Namespace) -> None:
     )
     if settings.experts % size:
         raise InputError(f"--experts {settings.experts}: must be a multiple of the {size} ranks")
-    source, description = standard_library() if given.text is None else text_at(given.text)
+    source, description = reference() if given.text is None else text_at(given.text)
     corpus = tokenize(source, description, settings.vocabulary)
     for flag, path in (
         ("--record", given.record), ("--timeline", given.timeline), ("--out", given.out),

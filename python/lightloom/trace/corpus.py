@@ -1,6 +1,7 @@
 """Text to train on, as token ids.
 
-Modelled: real text of one kind (by default the sources of the Python standard library), one token
+Modelled: real text of one kind (by default the sources of the Python standard library for a
+recording, and the language reference for a training), one token
 per frequent word and one per byte of every other word, so that tokens differ in how often and where
 they occur, as they do for any language model. Ignored: sub-word merges. Checked: decoding gives the
 text back (``tests/test_trace_record.py``).
@@ -13,6 +14,7 @@ import re
 import sysconfig
 from collections import Counter
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +66,22 @@ def standard_library() -> tuple[bytes, str]:
     )
     version = sysconfig.get_python_version()
     return _join(files), f"Python {version} standard library, {len(files)} source files"
+
+
+def reference() -> tuple[bytes, str]:
+    """Return the text that ships with Lightloom: the same on every machine, whatever its Python.
+
+    It is Python's own reference, as `help()` shows it, of 3.11.7: 65,000 words of English with code between
+    them. Its licence, of the Python Software Foundation, is beside it.
+
+    Examples
+    --------
+    >>> text, description = reference()
+    >>> len(text), description
+    (465352, 'Python 3.11 language reference')
+    """
+    place = resources.files("lightloom.trace") / "text" / "python_reference.txt"
+    return place.read_bytes(), "Python 3.11 language reference"
 
 
 def text_at(path: Path) -> tuple[bytes, str]:
