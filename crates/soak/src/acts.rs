@@ -170,7 +170,7 @@ impl World {
                 self.hold(held);
                 if matches!(order, Order::Apply { .. }) {
                     self.tally("switch patched");
-                    if let Some(event) = self.ambush.take() {
+                    for event in std::mem::take(&mut self.ambush) {
                         let soon = self.chance.tail(Time::from_ms(5));
                         self.at(now + soon, event);
                     }

@@ -2,6 +2,7 @@
 
 use crate::chance::Chance;
 use crate::event::Event;
+use crate::node::Node;
 use crate::plan::{Fault, Interruption, Loss};
 use crate::world::World;
 use lightloom_control::{Input, Patch, PortId, ServerPart, Stage};
@@ -79,6 +80,9 @@ impl World {
                 }
                 let whole = self.chance.between(1, 4);
                 self.at(over + Time::from_ps(lease.ps() * whole / 2), Event::Joined);
+                if self.chance.hit(400) {
+                    self.ambush.push(Event::Joined);
+                }
             }
             Fault::SlowDrain => {
                 self.nodes[node].slow = true;
@@ -100,7 +104,7 @@ impl World {
             Fault::StreamBreaks => {
                 let switch = self.chance.below(self.lines.len() as u64) as usize;
                 match self.chance.hit(600) {
-                    true => self.ambush = Some(Event::BreakStream(switch)),
+                    true => self.ambush.push(Event::BreakStream(switch)),
                     false => self.break_stream(switch),
                 }
             }
@@ -125,7 +129,17 @@ impl World {
                 let which = self.chance.below(3) as usize;
                 self.at(self.now, Event::Told(inputs[which].clone()));
             }
-            Fault::Lies => self.at(self.now, Event::Lie(server, over + lease)),
+            Fault::Lies => {
+                // Whoever lies is most believed in the place of one that is away.
+                let away = |node: &&Node| node.agent.is_none() || node.frozen || node.cut;
+                let gone = self.nodes.iter().position(|node| away(&node));
+                let server = gone.filter(|_| self.chance.hit(400)).map_or(server, |at| at as u16);
+                let lie = Event::Lie(server, over + lease);
+                match self.chance.hit(400) {
+                    true => self.ambush.push(lie),
+                    false => self.at(self.now, lie),
+                }
+            }
             Fault::Storm => {
                 self.network.lost = self.chance.between(200, 1000);
                 self.at(over, Event::StormOver);
@@ -137,7 +151,7 @@ impl World {
     /// that it wants done.
     fn crash_soon(&mut self, loss: Loss) {
         match self.chance.hit(400) {
-            true => self.ambush = Some(Event::Crash(loss)),
+            true => self.ambush.push(Event::Crash(loss)),
             false => self.interrupt_soon(Interruption::Crash(loss)),
         }
     }

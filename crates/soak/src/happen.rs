@@ -3,7 +3,6 @@
 use crate::event::Event;
 use crate::line::Opened;
 use crate::node::Mail;
-use crate::plan::Loss;
 use crate::world::World;
 use lightloom_control::Input;
 use lightloom_units::Time;

@@ -13,7 +13,8 @@ impl World {
         self.calm = true;
         self.network = Network::FINE;
         self.lines.iter_mut().for_each(|line| line.mood = Default::default());
-        (self.interrupt, self.ambush, self.ambush_telling) = (None, None, None);
+        (self.interrupt, self.ambush_telling) = (None, None);
+        self.ambush.clear();
         self.goes_on();
         for server in 0..self.nodes.len() as u16 {
             let node = &mut self.nodes[usize::from(server)];

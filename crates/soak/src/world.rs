@@ -37,7 +37,7 @@ pub(crate) struct World {
     /// It is stopped.
     pub pause: Option<Stopped>,
     /// Happens soon after the switch is ordered to change something.
-    pub ambush: Option<Event>,
+    pub ambush: Vec<Event>,
     /// Happens while agents are told to hold, or to resume.
     pub ambush_telling: Option<(Stage, Interruption)>,
     pub disk: Vec<Record>,
@@ -107,7 +107,7 @@ impl World {
             life: 0,
             interrupt: None,
             pause: None,
-            ambush: None,
+            ambush: Vec::new(),
             ambush_telling: None,
             disk: Vec::new(),
             memory: Memory::default(),
