@@ -112,7 +112,7 @@ soak: dev $(VENV)/.daemon ## the long tests
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=anew
 	$(PYTEST) --hypothesis-profile=anew
 	$(BIN)/lightloom soak control --seeds 100000
-	cargo run --quiet --locked --release -p lightloom-soak --example mutants -- 1000 20000
+	cargo run --quiet --locked --release -p lightloom-soak --example mutants -- 1000 10000
 	cargo run --quiet --locked --release -p lightloom-runtime --example exchange_soak -- 0 100000
 	cargo run --quiet --locked --release -p lightloom-runtime --example exchange_mutants -- 200 10000
 	cargo test --quiet --locked --release -p lightloom-daemon --test all -- --ignored

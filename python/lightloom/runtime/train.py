@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, default, meaning in WORDS:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=int, default=default, help=f"{meaning} ({default})")
-    parser.add_argument("--text", type=Path, help="a file or directory (Python's language reference, which is shipped)")
+    parser.add_argument("--text", type=Path, help="a file or directory (Python's reference)")
     parser.add_argument(
         "--checkpoint",
         type=Path,

@@ -71,8 +71,8 @@ def standard_library() -> tuple[bytes, str]:
 def reference() -> tuple[bytes, str]:
     """Return the text that ships with Lightloom: the same on every machine, whatever its Python.
 
-    It is Python's own reference, as `help()` shows it, of 3.11.7: 65,000 words of English with code between
-    them. Its licence, of the Python Software Foundation, is beside it.
+    It is Python's own reference, as `help()` shows it, of 3.11.7: 65,000 words of English with code
+    between them. Its licence, of the Python Software Foundation, is beside it.
 
     Examples
     --------

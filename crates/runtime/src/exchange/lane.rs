@@ -174,11 +174,6 @@ impl Lane {
         }
     }
 
-    /// The payload that is not acknowledged, begun or not \[B\].
-    pub fn left(&self) -> u64 {
-        self.queued + self.in_flight
-    }
-
     /// The next chunk leaves the queue.
     pub fn pop_chunk(&mut self) -> Option<ChunkItem> {
         let chunk = self.chunks.pop_front()?;

@@ -26,10 +26,9 @@ impl Exchange {
         if medium != Medium::Packet {
             return u64::MAX;
         }
-        let all: u128 = self.of_nic(nic).map(|it| u128::from(it.left())).sum();
-        let own = u128::from(self.lanes[lane.at()].left()) * u128::from(self.settings.nic_window);
-        let part = (own / all.max(1)) as u64;
-        part.max(2 * u64::from(self.settings.chunk))
+        let active = self.of_nic(nic).filter(|it| it.in_flight > 0 || !it.chunks.is_empty());
+        let even = u64::from(self.settings.nic_window) / active.count().max(1) as u64;
+        even.max(2 * u64::from(self.settings.chunk))
     }
 
     /// Payload on the packet lanes of a NIC that was begun and not acknowledged \[B\].
