@@ -60,7 +60,6 @@ class Trained:
 
 ANNOUNCES_NOT = ("--no-announce",)
 TRAINED = (
-    Trained("gloo, one NIC", 1, 3, "stripe", ("--backend", "gloo")),
     Trained("gloo, all NICs on the Ethernet switch", 4, 1, "stripe", ("--backend", "gloo")),
     Trained("lightloom, all NICs on the Ethernet switch", 4, 1, "stripe", ANNOUNCES_NOT),
     Trained("MixNet, the preset", 1, 3, "delegate", ()),
