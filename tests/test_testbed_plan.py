@@ -104,6 +104,13 @@ def test_any_algorithm(bed: Shape, algorithm: str) -> None:
     by_plan_alone(bed, planned(algorithm, ODD, bed))
 
 
+def test_no_change_waits_for_the_end_of_a_lease(bed: Shape) -> None:
+    plan = planned("pairwise-alltoall", ODD, bed, "lockstep")
+    assert settings(plan) > 2
+    late = [done.seconds - done.planned_seconds for done in (carry_out(bed, plan) for _ in "123")]
+    assert min(late) < 0.2 * settings(plan), late
+
+
 def test_a_plan_that_is_too_hasty_is_late_and_right(bed: Shape) -> None:
     plan = planned("pairwise-alltoall", ODD, bed, reconfiguration="1 us")
     done = by_plan_alone(bed, plan)

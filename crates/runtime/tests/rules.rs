@@ -308,6 +308,24 @@ fn a_port_is_drained_when_both_marks_are_acknowledged() {
 }
 
 #[test]
+fn over_a_circuit_of_one_direction_no_mark_is_waited_for() {
+    let mut pair = Pair::up(|it| Settings { one_way: true, ..it });
+    pair.light(Time::from_ms(500));
+    pair.connect(2);
+    pair.flow();
+    pair.post(0, 100, 2);
+    pair.flow();
+    pair.said(0);
+    pair.ends[0].exchange.drain(pair.now, 9, &[0]);
+    pair.collect();
+    let mark = pair.take(0, 2, usize::MAX).expect("the mark");
+    assert!(!pair.said(0).iter().any(|it| it.contains("Drained")), "the mark is in flight");
+    pair.give(1, 2, &mark);
+    pair.flow();
+    assert!(pair.said(0).contains(&"Drained { token: 9 }".into()));
+}
+
+#[test]
 fn nobody_waits_for_a_mark_that_will_not_come() {
     let until = Time::from_ms(100);
     type End = fn(&mut Pair);

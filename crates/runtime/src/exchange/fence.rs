@@ -33,7 +33,7 @@ impl Exchange {
     ///
     /// A port is drained once the peer has acknowledged all, its own mark has come, and that has been acknowledged.
     /// Whoever said so sooner would have his NIC's filter closed, and what the peer has in flight would never be
-    /// acknowledged.
+    /// acknowledged. Over circuits of one direction no mark comes back, and the answers take other NICs.
     pub fn drain(&mut self, now: Time, token: u64, ports: &[u16]) {
         self.advance(now);
         let mut marked = Vec::new();
@@ -49,7 +49,8 @@ impl Exchange {
             if !counted || self.runtime.begin(self.now, port).is_some() {
                 marked.push(lane);
             }
-            if counted && !self.answered(lane) && self.runtime.begin(self.now, port).is_some() {
+            let answers = counted && !self.settings.one_way;
+            if answers && !self.answered(lane) && self.runtime.begin(self.now, port).is_some() {
                 self.lanes[lane.at()].awaits = true;
             }
         }

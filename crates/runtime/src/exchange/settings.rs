@@ -54,6 +54,9 @@ pub struct Settings {
     pub handshake: Time,
     /// What cannot go over a lane of its own goes by other endpoints, and this one hands on what others send so.
     pub relays: bool,
+    /// Circuits carry in one direction: whoever receives over one sends nothing there but acknowledgements, and so no
+    /// mark.
+    pub one_way: bool,
     /// A lane is dialed again after this; and a first hello that was dialed must be over in this time, the next in
     /// twice as much, up to `handshake`.
     pub retry: Time,
@@ -106,6 +109,7 @@ impl Settings {
             lost: Time::from_ms(15_000),
             handshake: Time::from_ms(2_000),
             relays: true,
+            one_way: false,
             retry: Time::from_ms(50),
         }
     }
@@ -155,7 +159,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { job, endpoint, life, ports, chunk, window, nic_window, .. } = self;
         let Settings { together, hold, allowance, small, .. } = self;
-        let Settings { beat, stall, lost, handshake, relays, retry, .. } = self;
+        let Settings { beat, stall, lost, handshake, relays, one_way, retry, .. } = self;
         write!(
             out,
             "job {job}, endpoint {endpoint} in life {life}, {ports} ports, chunk {chunk} B, "
@@ -167,7 +171,8 @@ impl fmt::Debug for Settings {
         write!(out, "allowance {allowance} B, small {small} B, beat {beat}, ")?;
         write!(
             out,
-            "stall {stall}, lost {lost}, handshake {handshake}, retry {retry}, relays {relays}"
+            "stall {stall}, lost {lost}, handshake {handshake}, retry {retry}, relays {relays}, \
+             one_way {one_way}"
         )
     }
 }

@@ -102,6 +102,7 @@ impl Job {
         // Who is answered over a circuit that has just ended is answered in the dark, so beats are few.
         settings.beat = Time::from_ps(settings.stall.ps() / 6 * 5);
         settings.relays = false;
+        settings.one_way = true;
         settings.check().map_err(|why| why.to_string())?;
         Ok(settings)
     }
