@@ -104,7 +104,7 @@ def test_any_algorithm(bed: Shape, algorithm: str) -> None:
     by_plan_alone(bed, planned(algorithm, ODD, bed))
 
 
-def test_no_change_waits_for_the_end_of_a_lease(bed: Shape) -> None:
+def test_no_change_waits_for_a_mark_that_does_not_come(bed: Shape) -> None:
     plan = planned("pairwise-alltoall", ODD, bed, "lockstep")
     assert settings(plan) > 2
     late = [done.seconds - done.planned_seconds for done in (carry_out(bed, plan) for _ in "123")]

@@ -265,15 +265,20 @@ fn what_is_doubled_or_late_goes_nowhere() {
     assert_eq!(pair.ends[1].exchange.space(connection), Some(Space::Sink { length: 80 }));
 }
 
-#[test]
-fn a_port_is_drained_when_both_marks_are_acknowledged() {
-    let mut pair = Pair::up(as_is);
+fn after_an_operation_over_a_circuit(change: impl Fn(Settings) -> Settings) -> Pair {
+    let mut pair = Pair::up(change);
     pair.light(Time::from_ms(500));
     pair.connect(2);
     pair.flow();
     pair.post(0, 100, 2);
     pair.flow();
     pair.said(0);
+    pair
+}
+
+#[test]
+fn a_port_is_drained_when_both_marks_are_acknowledged() {
+    let mut pair = after_an_operation_over_a_circuit(as_is);
     pair.post(1, 300, 2);
     pair.carry(1, 0);
     let chunk = pair.take(0, 2, usize::MAX).expect("a chunk");
@@ -309,13 +314,8 @@ fn a_port_is_drained_when_both_marks_are_acknowledged() {
 
 #[test]
 fn over_a_circuit_of_one_direction_no_mark_is_waited_for() {
-    let mut pair = Pair::up(|it| Settings { one_way: true, ..it });
-    pair.light(Time::from_ms(500));
-    pair.connect(2);
-    pair.flow();
-    pair.post(0, 100, 2);
-    pair.flow();
-    pair.said(0);
+    let one_way = |it| Settings { one_way: true, ..it };
+    let mut pair = after_an_operation_over_a_circuit(one_way);
     pair.ends[0].exchange.drain(pair.now, 9, &[0]);
     pair.collect();
     let mark = pair.take(0, 2, usize::MAX).expect("the mark");

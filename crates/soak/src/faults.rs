@@ -131,8 +131,8 @@ impl World {
             }
             Fault::Lies => {
                 // Whoever lies is most believed in the place of one that is away.
-                let away = |node: &&Node| node.agent.is_none() || node.frozen || node.cut;
-                let gone = self.nodes.iter().position(|node| away(&node));
+                let away = |node: &Node| node.agent.is_none() || node.frozen || node.cut;
+                let gone = self.nodes.iter().position(away);
                 let server = gone.filter(|_| self.chance.hit(400)).map_or(server, |at| at as u16);
                 let lie = Event::Lie(server, over + lease);
                 match self.chance.hit(400) {
