@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from lightloom.errors import RunError
 from lightloom.runtime import Rank
+from lightloom.testbed.program import over
 
 # Between steps [s].
 PAUSE_S = 0.02
@@ -80,7 +81,7 @@ def main(place: Path, steps: int, failures: list[str]) -> None:
         with Rank() as rank:
             said = work(rank, place, steps, mine)
     except RunError as error:
-        raise SystemExit(f"rank {number}: {error}") from None
+        raise over(number, str(error)) from None
     (place / f"rank-{number}.json").write_text(json.dumps(said))
 
 

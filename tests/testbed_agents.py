@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -48,7 +49,8 @@ class Agent:
         assert self.process.stdout is not None
         for text in self.process.stdout:
             if use := json.loads(text).get("use"):
-                self.say({"using": {"number": use["number"]}})
+                with contextlib.suppress(BrokenPipeError):  # the agent has ended
+                    self.say({"using": {"number": use["number"]}})
                 self.uses.put(use)
 
     def circuits(self, round: int, some: bool) -> list[Any]:

@@ -100,7 +100,8 @@ def run(
             raise InputError(f"--job: {job}: must be 0 with --spares")
         ran = beds.run(
             name, command, settings, spares, restarts, out,
-            lambda line: print(f"lightloom: {line}", file=sys.stderr),
+            # One write: ranks write there, too.
+            lambda line: sys.stderr.write(f"lightloom: {line}\n"),
         )  # fmt: skip
         if as_json:
             said = {"name": name, "ranks": ran.ranks, "command": command, "servers": ran.servers}

@@ -48,7 +48,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         _run(_parser().parse_args(words))
     except LightloomError as error:
-        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.write(f"error: {error}\n")  # at once: other ranks write there, too
         return error.exit_code
     return 0
 

@@ -142,10 +142,9 @@ class Job:
         # Agents come one after the other, and each changes what circuits there can be.
         late = self._until_said("the agent has met the controller", AGENT_S)
         for server in late:
-            print(
+            sys.stderr.write(
                 f"lightloom: the agent of {shape.nodes[server]} has not met the controller in "
-                f"{AGENT_S:g} s: its NICs have no circuits until it does",
-                file=sys.stderr,
+                f"{AGENT_S:g} s: its NICs have no circuits until it does\n"
             )
         self.met = None if late else time.monotonic()
 

@@ -31,6 +31,24 @@ SETTLED_S = 30.0
 TRIES = 5
 
 
+def over(rank: int | str, why: str) -> SystemExit:
+    """Say why a rank ends, and return what to raise.
+
+    The line is written at once: others write to the same place, and a rank may be killed by the
+    launcher as soon as the first of them has ended.
+
+    Examples
+    --------
+    >>> import contextlib, sys
+    >>> with contextlib.redirect_stderr(sys.stdout):
+    ...     print("exit code", over(3, "a NIC is gone").code)
+    rank 3: a NIC is gone
+    exit code 1
+    """
+    sys.stderr.write(f"rank {rank}: {why}\n")
+    return SystemExit(1)
+
+
 def pattern(source: int, target: int, number: int, length: int) -> Bytes:
     """Return the bytes that one rank sends another in a collective: other bytes each time.
 
@@ -79,7 +97,7 @@ def check(rank: Rank, one: Made, number: int) -> None:
     for source, length in enumerate(one.receives):
         right = pattern(source, rank.rank, number, length)
         if not np.array_equal(one.received[at : at + length], right):
-            raise SystemExit(f"rank {rank.rank}: bytes of rank {source} are not those that it sent")
+            raise over(rank.rank, f"bytes of rank {source} are not those that it sent")
         at += length
 
 
@@ -137,7 +155,7 @@ def reduced(
     else:
         work, right = rank.barrier(), True
     if not right:
-        raise SystemExit(f"rank {rank.rank}: {kind}: an element is not what it must be")
+        raise over(rank.rank, f"{kind}: an element is not what it must be")
     return work
 
 
@@ -156,7 +174,7 @@ def settle(rank: Rank) -> None:
         if not down:
             break
         if time.monotonic() > until:
-            raise SystemExit(f"rank {rank.rank}: {down} lanes are not up after {SETTLED_S:.0f} s")
+            raise over(rank.rank, f"{down} lanes are not up after {SETTLED_S:.0f} s")
         time.sleep(0.05)
     rank.barrier()
 
@@ -176,7 +194,7 @@ def announced(rank: Rank, sends: list[int]) -> dict[str, Any]:
         rank.all_gather(plans, own, [1] * rank.size)
         if (plans == plans[0]).all():
             return answer
-    raise SystemExit(f"rank {rank.rank}: circuits change {TRIES} times while nothing else happens")
+    raise over(rank.rank, f"circuits change {TRIES} times while nothing else happens")
 
 
 def main(place: Path) -> None:
@@ -218,4 +236,4 @@ if __name__ == "__main__":
         main(Path(sys.argv[1]))
     except RunError as error:
         # The runtime says why in one line: where in this program that was tells nobody more.
-        raise SystemExit(f"rank {os.environ.get('RANK', '?')}: {error}") from None
+        raise over(os.environ.get("RANK", "?"), str(error)) from None

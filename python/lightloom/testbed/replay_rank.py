@@ -18,7 +18,7 @@ import numpy as np
 
 from lightloom.errors import RunError
 from lightloom.runtime import Rank
-from lightloom.testbed.program import Made, check, made
+from lightloom.testbed.program import Made, check, made, over
 
 # What lies ahead of circuits that stay.
 STAYS = {"uses": 1_000_000, "hidden_ps": 0, "later": 0, "changes": 0}
@@ -36,7 +36,7 @@ def main(place: Path) -> None:
             # Set for as long as there is: whatever a change costs.
             standing = rank.announce(plan["even"][rank.rank], STAYS)
             if not standing["decided"]:
-                raise SystemExit(f"rank {rank.rank}: the controller has set no circuits at first")
+                raise over(rank.rank, "the controller has set no circuits at first")
         for _ in range(plan["iterations"]):
             rank.barrier()
             said.append(_one(rank, asks, plan, steps, standing))
@@ -84,4 +84,4 @@ if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]))
     except RunError as error:
-        raise SystemExit(f"rank {os.environ.get('RANK', '?')}: {error}") from None
+        raise over(os.environ.get("RANK", "?"), str(error)) from None

@@ -110,7 +110,7 @@ def run(
     spares: int,
     restarts: int | None = None,
     out: Path | None = None,
-    told: Callable[[str], None] = lambda line: None,
+    told: Callable[[str], object] = lambda line: None,
 ) -> Ran:
     """Run a program as every rank, on all servers but the spares, until it ends well.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lightloom.runtime import Rank
 from lightloom.runtime.work import now_ns
+from lightloom.testbed.program import over
 from lightloom.testbed.turnaround import pairing
 
 # What servers of a pair say that they will send each other, and what the others say where each has
@@ -50,7 +51,7 @@ def main(place: Path) -> None:
             # Until NICs are active, bytes take packet switches: those do not count.
             while not all_have[0]:
                 if time.monotonic() > until:
-                    raise SystemExit(f"rank {rank.rank}: no bytes over circuits in {PATIENCE_S} s")
+                    raise over(rank.rank, f"no bytes over circuits in {PATIENCE_S} s")
                 connected, before = now_ns(), optical_bytes(rank)
                 rank.all_to_all(received[:count], sent[:count], rows_of, rows_of, path="delegate")
                 delivered = now_ns()
