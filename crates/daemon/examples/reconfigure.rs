@@ -14,7 +14,7 @@ use lightloom_control::drivers::tl1::{
 use lightloom_control::ocs::{Device, Switch};
 use lightloom_control::{
     Agent, AgentOutput, AgentSettings, Controller, ControllerEvent, Demand, Driver, DriverEvent,
-    Input, Memory, Output, Record, Region, Report, Settings,
+    Input, Memory, Output, Reconfiguration, Record, Region, Report, Settings,
 };
 use lightloom_daemon::agent::Controller as Address;
 use lightloom_daemon::config::Config;
@@ -28,8 +28,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant, SystemTime};
 
 const SERVERS: u16 = 64;
 const DEGREE: u16 = 6;
@@ -349,12 +349,16 @@ async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
     let mut news = hub.news.subscribe();
     let mut demands = Demands::new();
     let mut used = Vec::new();
+    // By round: when it was asked for, and when all agents used its circuits.
+    let mut asked = HashMap::new();
     for _ in 0..rounds {
         let demand = demands.next();
-        let began = Instant::now();
-        emulated.run_round(demand, patience).await?;
+        let (began, since) = (Instant::now(), SystemTime::now());
+        let round = emulated.run_round(demand, patience).await?.round;
         used.push(began.elapsed().as_secs_f64() * 1e6);
+        asked.insert(round, (since, SystemTime::now()));
     }
+    let started = hub.snapshot.borrow().started;
     let stages: Vec<_> = std::iter::from_fn(|| news.try_recv().ok())
         .filter_map(|logged| match logged.event {
             ControllerEvent::Reconfigured(log) => Some(log),
@@ -364,14 +368,28 @@ async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
     if stages.is_empty() {
         return Err("no circuit was changed in any round".into());
     }
-    let rows = |what: &str, of: &dyn Fn(&lightloom_control::Reconfiguration) -> Time| {
+    let rows = |what: &str, of: &dyn Fn(&Reconfiguration) -> Time| {
         let mut us: Vec<f64> = stages.iter().map(|log| of(log).as_secs_f64() * 1e6).collect();
         println!("{}", percentiles(what, &mut us));
     };
+    // Before a round's circuits were decided, and after they were verified.
+    let decided = |log: &Reconfiguration| started + Duration::from_nanos(log.began.ps() / 1000);
+    let verified =
+        |log: &Reconfiguration| decided(log) + Duration::from_nanos(log.verified.ps() / 1000);
+    let of_round = |log: &Reconfiguration| log.rounds.first().and_then(|round| asked.get(round));
+    let us = |from: SystemTime, to: SystemTime| {
+        to.duration_since(from).ok().map(|time| time.as_secs_f64() * 1e6)
+    };
+    let first = |log| us(of_round(log)?.0, decided(log));
+    let last = |log| us(verified(log), of_round(log)?.1);
+    let mut before: Vec<f64> = stages.iter().filter_map(first).collect();
+    let mut after: Vec<f64> = stages.iter().filter_map(last).collect();
+    println!("{}", percentiles("demand at agents until decided", &mut before));
     rows("decided until agents hold", &|log| log.drained);
     rows("until the switch is ordered", &|log| log.patched.saturating_sub(log.drained));
     rows("until it is read back", &|log| log.verified.saturating_sub(log.patched));
     rows("decided until verified", &|log| log.verified);
+    println!("{}", percentiles("verified until all agents use it", &mut after));
     println!("{}", percentiles("demand at agents until all agents use it", &mut used));
     std::fs::remove_dir_all(folder)?;
     Ok(())

@@ -339,33 +339,66 @@ impl Task {
         if let Some(filter) = &mut self.filter {
             filter.follow(agent, &self.clock)?;
         }
-        while let Some(output) = agent.poll() {
-            match output {
-                AgentOutput::Report(report) => {
+        // Those who look are woken once for all that is new, and before the controller hears of it.
+        let mut fresh = Fresh::default();
+        loop {
+            match agent.poll() {
+                Some(AgentOutput::Drain { token, ports }) => fresh.drain = Some((token, ports)),
+                Some(AgentOutput::Use(told)) => {
+                    fresh.said += u64::from(told.mark != Mark::default());
+                    fresh.told = Some(told);
+                }
+                Some(AgentOutput::Report(report)) if fresh.is_none() => {
                     self.reports.send_replace(Some(report));
                 }
-                AgentOutput::Drain { token, ports } => {
-                    self.publish.send_modify(|view| view.drain = Some((token, ports)));
-                }
-                AgentOutput::Use(lightloom_control::Use {
-                    number,
-                    mark,
-                    round,
-                    circuits,
-                    until,
-                }) => {
-                    let until_ns = self.clock.boottime_ns(until);
-                    self.publish.send_modify(|view| {
-                        view.circuits = Use { number, mark, round, circuits, until_ns };
-                        view.said += u64::from(mark != Mark::default());
-                    });
-                    if self.follower == Follower::ThisProcess {
+                None if fresh.is_none() => break,
+                last => {
+                    let number = fresh.publish(&self.publish, &self.clock);
+                    if let Some(number) = number.filter(|_| self.follower == Follower::ThisProcess)
+                    {
                         agent.using(now, number);
+                    }
+                    if let Some(AgentOutput::Report(report)) = last {
+                        self.reports.send_replace(Some(report));
                     }
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// What is new for the data plane.
+#[derive(Default)]
+struct Fresh {
+    drain: Option<(u64, Vec<u16>)>,
+    told: Option<lightloom_control::Use>,
+    said: u64,
+}
+
+impl Fresh {
+    fn is_none(&self) -> bool {
+        self.drain.is_none() && self.told.is_none()
+    }
+
+    /// Shows it; returns the number of the circuits, if they are new.
+    fn publish(&mut self, views: &watch::Sender<View>, clock: &Clock) -> Option<u64> {
+        let Fresh { drain, told, said } = std::mem::take(self);
+        let told = told.map(|told| {
+            let lightloom_control::Use { number, mark, round, circuits, until } = told;
+            Use { number, mark, round, circuits, until_ns: clock.boottime_ns(until) }
+        });
+        let number = told.as_ref().map(|told| told.number);
+        views.send_modify(|view| {
+            view.said += said;
+            if drain.is_some() {
+                view.drain = drain;
+            }
+            if let Some(told) = told {
+                view.circuits = told;
+            }
+        });
+        number
     }
 }
 
