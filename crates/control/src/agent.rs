@@ -112,6 +112,9 @@ pub struct Agent {
     token: u64,
     faults: BTreeSet<ServerPart>,
     demand: Option<Demand>,
+    /// The first report over this stream that says it. It is said until the controller answers that one or a later one.
+    demand_beat: u64,
+    demand_heard: bool,
     traffic: VecDeque<Traffic>,
     outputs: VecDeque<AgentOutput>,
     bug: Bug,
@@ -142,6 +145,8 @@ impl Agent {
             token: 0,
             faults: BTreeSet::new(),
             demand: None,
+            demand_beat: 0,
+            demand_heard: false,
             traffic: VecDeque::new(),
             outputs: VecDeque::new(),
             bug: Bug::default(),
@@ -197,7 +202,15 @@ impl Agent {
 
     /// A stream to the controller is open: it should hear from us.
     pub fn connected(&mut self, now: Time) {
+        self.disconnected();
         self.report(now);
+    }
+
+    /// The stream to the controller has ended. Whoever hears from us next may be another one, or have started anew.
+    pub fn disconnected(&mut self) {
+        if !self.bug.is(Planted::SaysDemandOnce) {
+            self.say_demand();
+        }
     }
 
     /// The server is about to send this. Rounds rise; one that has been answered is answered again.
@@ -206,7 +219,13 @@ impl Agent {
             return self.tell(now);
         }
         self.demand = Some(demand);
+        self.say_demand();
         self.report(now);
+    }
+
+    /// From the next report on the demand is said until it is heard.
+    fn say_demand(&mut self) {
+        (self.demand_beat, self.demand_heard) = (self.beat + 1, false);
     }
 
     /// What other traffic has put on the server's packet NICs in an iteration, so far: it goes with the
@@ -277,6 +296,7 @@ impl Agent {
         let newest = self.bug.is(Planted::CountsFromTheLastReport);
         let sent = self.sent.back().filter(|_| newest).unwrap_or(sent);
         let lease_until = sent.1.saturating_add(self.settings.lease);
+        self.demand_heard |= beat >= self.demand_beat;
         let late = self.bug.is(Planted::CountsFromTheAnswer);
         let lease_until = if late { now + self.settings.lease } else { lease_until };
         // All goes by the mark, the lease too: an earlier plan says nothing of circuits that are in use.
@@ -407,7 +427,7 @@ impl Agent {
             obeyed: self.obeyed,
             round: self.round,
             faults: self.faults.iter().copied().collect(),
-            demand: self.demand.clone(),
+            demand: self.demand.clone().filter(|_| !self.demand_heard),
             traffic: self.traffic.iter().cloned().collect(),
         }));
     }

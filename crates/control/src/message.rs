@@ -108,7 +108,8 @@ pub struct Report {
     pub round: u64,
     /// What has failed, in rising order.
     pub faults: Vec<ServerPart>,
-    /// The last demand, answered or not.
+    /// The last demand, answered or not; `None` if the controller has answered a report that said it over the same
+    /// stream, or if there is none.
     pub demand: Option<Demand>,
     /// What other traffic put on the server's packet NICs while all-to-alls were under way, in the last
     /// two iterations of which the agent knows.

@@ -44,6 +44,7 @@ planted! {
     HoldsBeforeDrained: "The agent says that it holds while bytes are in flight",
     TakesAnyDrain: "The agent takes the answer to an earlier drain for one to the last",
     CountsFromTheLastReport: "The agent counts its lease from its last report, not from the one that was answered",
+    SaysDemandOnce: "The agent does not say its demand again over another stream",
     OpensWhileItDrains: "The agent opens a port's filter for the next circuit while bytes of the last one are in flight",
     RuntimeForgetsLeftOvers: "The runtime answers a new agent while bytes that the last one allowed are in flight",
     SkipsQuarantine: "The controller reads the switch while commands may be on their way",

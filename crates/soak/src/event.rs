@@ -65,6 +65,8 @@ pub(crate) enum Event {
     },
     FaultsStop,
     LastDemand,
+    /// The controller crashes once more, while the last demand is answered.
+    LastCrash,
 }
 
 impl Event {

@@ -3,6 +3,7 @@
 use crate::event::Event;
 use crate::line::Opened;
 use crate::node::Mail;
+use crate::plan::Loss;
 use crate::world::World;
 use lightloom_control::Input;
 use lightloom_units::Time;
@@ -101,7 +102,17 @@ impl World {
             Event::LastDemand => {
                 (0..self.rounds.len() as u16).for_each(|tenant| self.demand(tenant));
                 self.last_demand = true;
+                if self.chance.hit(125) {
+                    let soon = self.now + self.chance.ms(0, 50);
+                    self.at(soon, Event::LastCrash);
+                }
             }
+            Event::LastCrash if self.controller.is_some() => {
+                self.deadline = self.deadline + self.settings.lease + self.settings.lease;
+                self.last_crash = true;
+                self.crash(Loss::Nothing);
+            }
+            Event::LastCrash => {}
         }
     }
 }

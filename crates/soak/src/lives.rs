@@ -34,6 +34,9 @@ impl World {
             self.at(self.now, Event::Connect { switch, life: self.life });
             self.lines[switch].connecting = true;
         }
+        for server in 0..self.nodes.len() as u16 {
+            self.deliver(server, Mail::Connected);
+        }
     }
 
     /// Some of the journal is gone. What is left says so, or only that it is not where it was.
@@ -133,6 +136,7 @@ impl World {
         let ports = self.region.degree() as u16;
         let Some(agent) = &mut node.agent else { return };
         match mail {
+            Mail::Connected => agent.connected(shows),
             Mail::Said(RuntimeOutput::Drained { token }) => agent.drained(shows, token),
             Mail::Said(RuntimeOutput::Using { number }) => agent.using(shows, number),
             Mail::Directive(directive) => {

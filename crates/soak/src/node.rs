@@ -46,6 +46,8 @@ impl Clock {
 /// What comes to an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Mail {
+    /// Its stream to the controller is open again.
+    Connected,
     Directive(Directive),
     Said(RuntimeOutput),
 }

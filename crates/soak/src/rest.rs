@@ -168,7 +168,8 @@ impl World {
             }
         }
         let Some(decided) = &self.decided else {
-            return asks.then(|| "no decision".into());
+            // One that starts anew when all rounds are answered decides nothing.
+            return (asks && !self.last_crash).then(|| "no decision".into());
         };
         if !lasting && asks && !self.stands(decided, standing) {
             return Some("circuits that were decided on do not stand".into());

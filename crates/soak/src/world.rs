@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub checks: Checks,
     pub calm: bool,
     pub last_demand: bool,
+    /// The controller has crashed after it.
+    pub last_crash: bool,
     pub deadline: Time,
     pub foreign_left: bool,
     pub summary: Summary,
@@ -121,6 +123,7 @@ impl World {
             checks: Checks::new(servers, region.switches()),
             calm: false,
             last_demand: false,
+            last_crash: false,
             deadline: Time::MAX,
             foreign_left: false,
             summary: Summary::default(),

@@ -53,6 +53,13 @@ impl Stage {
         self
     }
 
+    /// A controller starts with this, and all agents open streams to it.
+    fn restart(&mut self, memory: Memory) {
+        let (region, settings) = (self.controller.region().clone(), Settings::default());
+        self.controller = Controller::new(region, settings, memory, self.now);
+        self.agents.iter_mut().for_each(|agent| agent.connected(self.now));
+    }
+
     fn handle(&mut self, input: Input) {
         self.controller.handle(self.now, input);
         self.settle();
@@ -440,9 +447,8 @@ fn an_agent_that_reports_and_does_not_let_go_is_stuck_until_it_is_silent() {
 fn what_was_verified_is_not_interrupted_by_a_restart() {
     let mut stage = set();
     let memory = stage.controller.memory().clone();
-    let (region, settings) = (stage.controller.region().clone(), Settings::default());
     stage.seen();
-    stage.controller = Controller::new(region, settings, memory, stage.now);
+    stage.restart(memory);
     stage.settle();
     let before = stage.used();
     stage.handle(Input::SwitchUp { switch: 0, device: "test".into(), ports: 8 });
@@ -458,10 +464,8 @@ fn what_was_verified_is_not_interrupted_by_a_restart() {
 fn a_lost_journal_is_noticed_and_late_commands_are_waited_for() {
     for doubt in [Doubt::New, Doubt::Moved, Doubt::Lost("it was cut".into())] {
         let mut stage = set();
-        let (region, settings) = (stage.controller.region().clone(), Settings::default());
-        let memory = Memory::replay([Record::Doubtful { doubt: doubt.clone() }]);
         // It starts when the last one ended.
-        stage.controller = Controller::new(region, settings, memory, stage.now);
+        stage.restart(Memory::replay([Record::Doubtful { doubt: doubt.clone() }]));
         stage.seen();
         let before = stage.used();
         stage.handle(Input::SwitchUp { switch: 0, device: "test".into(), ports: 8 });

@@ -2,6 +2,7 @@
 
 mod claims;
 mod controller;
+mod demand;
 mod netconf;
 mod netconf_peer;
 mod netconf_sessions;

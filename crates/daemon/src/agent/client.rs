@@ -309,7 +309,12 @@ impl Task {
                     agent.directive(now, directive);
                 }
             }
-            News::Down(why) => self.publish.send_modify(|view| view.link = Some(Err(why))),
+            News::Down(why) => {
+                if let Some((_, agent)) = &mut self.agent {
+                    agent.disconnected();
+                }
+                self.publish.send_modify(|view| view.link = Some(Err(why)));
+            }
             News::Over(why) => return Err(why),
         }
         Ok(())

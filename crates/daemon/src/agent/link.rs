@@ -118,6 +118,8 @@ impl Line {
             Ok(Err(why)) => return Ok(why),
             Ok(Ok((client, description))) => {
                 self.reached = true;
+                // What was meant for the last stream may leave out what this one must be told.
+                self.reports.mark_unchanged();
                 self.tell.send(News::Up(description)).await.map_err(|_| Gone)?;
                 client
             }
