@@ -95,7 +95,8 @@ mod tests {
             | Planted::DefersForEver
             | Planted::ExcludesForEver
             | Planted::AnswersOnlyNews
-            | Planted::KeepsAlarms => &["progress"],
+            | Planted::KeepsAlarms
+            | Planted::SaysDemandOnce => &["progress"],
             Planted::BelievesOneRound | Planted::MixesRounds => &["rounds"],
             Planted::OrdersBeforeItsRecord | Planted::ResumesBeforeItsRecord => &["recorded"],
             Planted::AdoptsAcrossTenants | Planted::AllowsIllegalCircuits => &["legal"],
