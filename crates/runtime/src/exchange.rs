@@ -130,6 +130,7 @@ mod machine;
 mod name;
 mod operation;
 mod output;
+mod pace;
 mod peer;
 mod plan;
 mod post;

@@ -41,6 +41,8 @@ planted! {
     ForgetsEarly: "It drops what came early when the operation is posted",
     IgnoresWindows: "It puts more bytes on a lane than its window",
     IgnoresShares: "It puts more bytes on a NIC than its window",
+    IgnoresPace: "It begins chunks of a lane as fast as it can",
+    ForgetsPaced: "It does not wake a lane that waited for its time",
     ForgetsWaiting: "It leaves what waited for a lane where it is when one comes up",
     DoneBeforeAcks: "It says that an operation is done before all was acknowledged",
     SendsMemoryHandedBack: "It goes on sending a chunk of an operation that has failed",

@@ -7,6 +7,18 @@ use lightloom_runtime::exchange::*;
 use pair::{Pair, lanes, settings};
 use proptest::prelude::*;
 
+/// A chunk of what is sent first.
+const FIRST: ChunkHeader = ChunkHeader {
+    group: 1,
+    number: 0,
+    source: 0,
+    epoch: 0,
+    offset: 0,
+    length: 10,
+    asks: false,
+    behind: 0,
+};
+
 /// Changes what would fit.
 type Change<T> = fn(&mut T);
 
@@ -16,15 +28,7 @@ fn as_is(settings: Settings) -> Settings {
 
 #[test]
 fn a_wrong_frame_breaks_its_lane_and_nothing_else() {
-    let chunk = ChunkHeader {
-        group: 1,
-        number: 0,
-        source: 0,
-        epoch: 0,
-        offset: 0,
-        length: 10,
-        asks: false,
-    };
+    let chunk = FIRST;
     let far = ChunkHeader { number: 5, offset: 900, ..chunk };
     let table: Vec<(Vec<u8>, &str)> = vec![
         (vec![0; 32], "a frame begins with 0x0000, not with 0x4c4c"),
@@ -36,7 +40,10 @@ fn a_wrong_frame_breaks_its_lane_and_nothing_else() {
             Frame::Chunk(ChunkHeader { epoch: 1, ..chunk }).encode().into(),
             "a frame is of epoch 1; the lane is at 0",
         ),
-        (Frame::Ack { count: 9 }.encode().into(), "9 frames are acknowledged; 0 to 0 is allowed"),
+        (
+            Frame::Ack { count: 9, coming: 0, lanes: 0 }.encode().into(),
+            "9 frames are acknowledged; 0 to 0 is allowed",
+        ),
         (Frame::Mark { epoch: 3 }.encode().into(), "a frame is of epoch 3; the lane is at 0"),
         (
             Frame::Open(Tunnel { source: 0, target: 1, number: 1 }).encode().into(),
@@ -78,8 +85,7 @@ fn a_chunk_that_has_come_in_part_breaks_its_lane() {
     let mut pair = Pair::up(as_is);
     pair.expect(0, 100);
     let chunk = |offset, length| {
-        let header =
-            ChunkHeader { group: 1, number: 0, source: 0, epoch: 0, offset, length, asks: false };
+        let header = ChunkHeader { offset, length, ..FIRST };
         let mut bytes = Frame::Chunk(header).encode().to_vec();
         bytes.resize(32 + length as usize, 0);
         bytes

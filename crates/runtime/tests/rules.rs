@@ -207,6 +207,76 @@ fn lanes_of_a_nic_share_its_window_and_each_has_two_chunks() {
     assert_eq!(pair.ends[0].exchange.nic_in_flight(0), 300);
 }
 
+/// When chunks of both packet lanes are begun \[us\], up to `end` after the first; what is sent comes, and is acknowledged, at once.
+fn begun(pair: &mut Pair, end: Time) -> [Vec<u64>; 2] {
+    let start = pair.now;
+    let mut times = [Vec::new(), Vec::new()];
+    while pair.now <= start.saturating_add(end) {
+        for (lane, times) in times.iter_mut().enumerate() {
+            while let Some(bytes) = pair.take(0, lane, usize::MAX) {
+                times.push(pair.now.saturating_sub(start).ps() / 1_000_000);
+                pair.give(1, lane, &bytes);
+            }
+        }
+        for lane in 0..2 {
+            pair.carry(1, lane);
+        }
+        let ends = &mut pair.ends;
+        pair.now = ends[0].exchange.next_timeout().min(ends[1].exchange.next_timeout());
+        ends.iter_mut().for_each(|end| end.exchange.timeout(pair.now));
+        pair.collect();
+    }
+    times
+}
+
+#[test]
+fn a_lane_has_the_share_of_its_busier_nic_that_its_chunks_are_or_an_even_share() {
+    let paced = |it| Settings { nic_rate: 100_000, window: 10_000, together: 0, ..it };
+    let ms = Time::from_ms;
+    // A chunk takes 1 ms. A lane alone: the second makes up for time that nobody used.
+    let mut pair = Pair::up(paced);
+    pair.now = ms(1_000);
+    pair.post(0, 500, 0);
+    pair.carry(1, 0);
+    assert_eq!(begun(&mut pair, ms(10))[0], [0, 0, 1_000, 2_000, 3_000]);
+
+    // Two lanes from one NIC, 600 B on each; after two of each, 6 and 4 chunks, then 3 and 4, are left of all.
+    let same = |peer| {
+        let mut all = lanes(peer);
+        (all[1].nic, all[1].peer_nic, all[1].way) = (0, 0, 1);
+        all
+    };
+    let one = |lanes: fn(u16) -> Vec<LaneSpec>| {
+        let mut pair = Pair::over(lanes, paced);
+        pair.connect(0);
+        pair.connect(1);
+        pair.flow();
+        pair.now = ms(1_000);
+        pair.post(0, 600, 0);
+        pair.post(1, 600, 1);
+        pair.carry(1, 0);
+        pair.carry(1, 1);
+        pair
+    };
+    let [first, second] = begun(&mut one(same), ms(3));
+    // Begun as the second of lane 0: it had 5 of 11 left, and so half of the rate.
+    assert_eq!(first, [0, 0, 2_000]);
+    // As the second of lane 1: 5 of 9.
+    assert_eq!(second, [0, 0, 1_800]);
+
+    // From two NICs to one: nobody knows of the other before the first acknowledgement.
+    let to_one = |peer| {
+        let mut all = lanes(peer);
+        let far = if peer == 1 { &mut all[1].peer_nic } else { &mut all[1].nic };
+        *far = 0;
+        all
+    };
+    let [first, second] = begun(&mut one(to_one), ms(4));
+    assert_eq!((&first[..3], &second[..3]), (&[0, 0, 1_000][..], &[0, 0, 1_000][..]));
+    // With the third chunk 4 + 4 are to come to it, of which each has half.
+    assert_eq!((first[3], second[3]), (3_000, 3_000));
+}
+
 #[test]
 fn a_receiver_that_is_late_gets_small_operations_in_its_allowance_and_nothing_else() {
     let mut pair = Pair::up(|it| Settings { small: 300, ..it });

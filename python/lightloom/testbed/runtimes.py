@@ -106,6 +106,9 @@ def description(shape: Shape, settings: Settings, members: Team | None = None) -
         **(
             {"spread": settings.spread}
             if settings.spread
-            else {"nic_window": shape.nic_window_bytes(settings.chunk_bytes)}
+            else {
+                "nic_window": shape.nic_window_bytes(settings.chunk_bytes),
+                "nic_rate": int(shape.rate) // 8,
+            }
         ),
     }

@@ -251,20 +251,20 @@ class Shape:
     def chunk(self, asked: int | None = None) -> int:
         """Return the longest chunk [B] of a job that asks for this one, or for none.
 
-        5 ms of a NIC's rate, in whole 4 KiB, up to 256 KiB: a chunk is what NICs are uneven by at
-        the end, and each costs the processor the same whatever its length.
+        2.5 ms of a NIC's rate, in whole 4 KiB, up to 256 KiB: a chunk is what NICs are uneven by
+        at the end, and each costs the processor the same whatever its length.
 
         Examples
         --------
         >>> from lightloom.units import Rate
         >>> rates = (Rate.parse(rate) for rate in ("5 Mbps", "20 Mbps", "100 Mbps", "1 Gbps"))
         >>> [Shape(rate=rate).chunk() for rate in rates]
-        [4096, 16384, 65536, 262144]
+        [4096, 8192, 32768, 262144]
         >>> Shape().chunk(1000)
         1000
         """
         step, most = 1 << 12, 1 << 18
-        usual = -(-int(self.rate) // (8 * 200) // step) * step
+        usual = -(-int(self.rate) // (8 * 400) // step) * step
         return min(usual, most) if asked is None else asked
 
     @property

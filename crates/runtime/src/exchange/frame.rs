@@ -7,8 +7,8 @@
 //! | 3 | flags | 1: acknowledge it at once | 0 | 0 | 0 | 0 | 0 | 0 |
 //! | 4..8 | group | group | 0 | group | group | 0 | 0 | group |
 //! | 8..16 | number | operation's number | count of frames | operation's number | 0 | 0 | 0 | operation's number |
-//! | 16..24 | offset | in what the source sends here \[B\] | 0 | bytes expected | endpoint concerned | 0 | 0 | 0 |
-//! | 24..28 | length | of the payload \[B\] | 0 | 0 | cause | 0 | 0 | 0 |
+//! | 16..24 | offset | in what the source sends here \[B\]; from bit 48 on: chunks queued behind it | chunks to come to the NIC | bytes expected | endpoint concerned | 0 | 0 | 0 |
+//! | 24..28 | length | of the payload \[B\] | over so many lanes | 0 | cause | 0 | 0 | 0 |
 //! | 28..30 | source | endpoint | 0 | 0 | endpoint that says so | 0 | 0 | 0 |
 //! | 30..32 | epoch | of the lane | 0 | 0 | 0 | that ends | 0 | 0 |
 //!
@@ -39,6 +39,9 @@ use super::name::{Endpoint, Tunnel};
 
 pub use super::fields::{FrameError, HEADER, LONGEST, MOST};
 
+/// Where the count of chunks behind begins in a chunk's offset, which is below [`MOST`].
+const BEHIND: u32 = 48;
+
 /// A part of what one endpoint sends to another in one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
@@ -56,6 +59,8 @@ pub struct ChunkHeader {
     pub length: u32,
     /// It is to be acknowledged at once, and not together with what follows (as AckReq of InfiniBand).
     pub asks: bool,
+    /// Chunks that are queued behind it on its lane; 65,535: so many or more.
+    pub behind: u16,
 }
 
 impl ChunkHeader {
@@ -74,6 +79,10 @@ pub enum Frame {
     Ack {
         /// Since the connection began.
         count: u64,
+        /// What senders have queued behind that which has come to the NIC: so many chunks.
+        coming: u64,
+        /// Over so many lanes.
+        lanes: u32,
     },
     /// The operation is posted here: send its bytes.
     Ready {
@@ -135,10 +144,15 @@ impl Frame {
     pub fn encode(&self) -> [u8; HEADER] {
         let none = Fields::default();
         let fields = match *self {
-            Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length, asks }) => {
+            Frame::Chunk(chunk) => {
+                let ChunkHeader { group, number, source, epoch, offset, length, asks, behind } =
+                    chunk;
+                let offset = offset | u64::from(behind) << BEHIND;
                 Fields { kind: 1, flags: asks.into(), group, number, offset, length, source, epoch }
             }
-            Frame::Ack { count } => Fields { kind: 2, number: count, ..none },
+            Frame::Ack { count, coming, lanes } => {
+                Fields { kind: 2, number: count, offset: coming, length: lanes, ..none }
+            }
             Frame::Ready { group, number, bytes } => {
                 Fields { kind: 3, group, number, offset: bytes, ..none }
             }
@@ -182,13 +196,17 @@ impl Frame {
             1 => {
                 let fits = (1..=LONGEST).contains(&length);
                 fields.check("length", length.into(), fits, "1 to 67,108,864")?;
+                let (offset, behind) = (offset & (MOST - 1), (offset >> BEHIND) as u16);
                 fields.check("offset", offset, offset <= MOST - u64::from(length), "up to 2^48")?;
                 let asks = flags == 1;
-                Ok(Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length, asks }))
+                let chunk =
+                    ChunkHeader { group, number, source, epoch, offset, length, asks, behind };
+                Ok(Frame::Chunk(chunk))
             }
             2 => {
-                fields.unused(&["group", "offset", "length", "source", "epoch"])?;
-                Ok(Frame::Ack { count: number })
+                fields.unused(&["group", "source", "epoch"])?;
+                fields.check("offset", offset, offset <= MOST, "up to 2^48")?;
+                Ok(Frame::Ack { count: number, coming: offset, lanes: length })
             }
             3 => {
                 fields.unused(&["length", "source", "epoch"])?;

@@ -17,7 +17,7 @@ pub(crate) const HELLO: usize = 56;
 /// The length of a tag \[B\].
 pub(crate) const TAG: usize = 32;
 /// The version of the frames.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 const MAGIC: [u8; 8] = *b"lightlm\0";
 
 /// What an endpoint says of itself and of whom it means.
@@ -216,7 +216,7 @@ mod tests {
             Hello::decode(&bytes, 5).unwrap_err().to_string()
         };
         assert_eq!(said(|it| it[0] = 0), "a connection begins with other bytes than a hello does");
-        assert_eq!(said(|it| it[8] = 9), "a hello is of version 9; 2 is allowed");
+        assert_eq!(said(|it| it[8] = 9), "a hello is of version 9; 3 is allowed");
         assert_eq!(said(|it| it[24] = 9), "a hello is of job 0x9; 0x5 is allowed");
         let misfit = "a hello joins endpoint 1, NIC 2, to endpoint 3, NIC 4: no lane here";
         assert_eq!(hello().misfit().to_string(), misfit);

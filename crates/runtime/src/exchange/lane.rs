@@ -2,6 +2,7 @@
 
 use super::failure::Failure;
 use super::name::{ConnectionId, LaneSpec, Medium, OperationId, Tunnel};
+use super::pace::Load;
 use super::statistics::Statistics;
 use lightloom_units::Time;
 use std::collections::VecDeque;
@@ -99,6 +100,13 @@ pub(crate) struct Lane {
     pub flying: VecDeque<Item>,
     /// The payload of `flying` \[B\].
     pub in_flight: u64,
+    /// Chunks that its peer has queued behind what has come.
+    pub behind: u16,
+    /// What is to come to the NIC at its other end, as the peer said last.
+    pub coming: Load,
+    /// Its next chunk may begin then, and whether it waits for that.
+    pub pace: Time,
+    pub paced: bool,
     /// What was begun since the peer was last asked to acknowledge at once \[B\].
     pub unasked: u64,
     /// Frames that were written as a whole, and those of them that were acknowledged.
@@ -141,6 +149,10 @@ impl Lane {
             asked: 0,
             flying: VecDeque::new(),
             in_flight: 0,
+            behind: 0,
+            coming: Load::default(),
+            pace: Time::ZERO,
+            paced: false,
             unasked: 0,
             written: 0,
             acknowledged: 0,
@@ -209,6 +221,7 @@ impl Lane {
         self.flying.clear();
         self.carried.clear();
         self.in_flight = 0;
+        (self.behind, self.coming) = (0, Load::default());
         self.unasked = 0;
         (self.written, self.acknowledged) = (0, 0);
         (self.received, self.confirmed) = (0, 0);

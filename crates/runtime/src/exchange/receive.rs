@@ -7,6 +7,7 @@ use super::lane::Item;
 use super::machine::Exchange;
 use super::name::{ConnectionId, LaneId, OperationId};
 use super::output::Space;
+use super::pace::Load;
 use super::ranges::There;
 use crate::planted::Planted;
 use lightloom_units::Time;
@@ -126,7 +127,10 @@ impl Exchange {
                 }
                 return Ok(());
             }
-            Frame::Ack { count } => return self.acknowledged(lane, count),
+            Frame::Ack { count, coming, lanes } => {
+                self.lanes[lane.at()].coming = Load { chunks: coming, lanes };
+                return self.acknowledged(lane, count);
+            }
             Frame::Ready { group, number, bytes } => self.ready(peer, group, number, bytes)?,
             Frame::Fail { group, cause, endpoint, by } => {
                 self.hear_failure(peer, Failure { group, cause, endpoint, by })?;
@@ -137,7 +141,7 @@ impl Exchange {
                 it.epoch_in = it.epoch_in.wrapping_add(1);
                 it.marked = true;
             }
-            Frame::Beat => {}
+            Frame::Beat => self.lanes[lane.at()].behind = 0, // else a chunk would have come
             Frame::Over { group, number } => self.hear_over(peer, group, number)?,
             Frame::Open(tunnel) => self.tunnel_opens(lane, connection, tunnel)?,
             Frame::Shut(tunnel) => self.tunnel_shuts(lane, connection, tunnel)?,
@@ -157,6 +161,7 @@ impl Exchange {
             return;
         }
         it.held += u64::from(header.length);
+        it.behind = header.behind;
         if header.asks || it.held >= self.settings.together.into() {
             return self.count(lane, connection);
         }

@@ -35,6 +35,8 @@ pub struct Settings {
     pub window: u32,
     /// The same of all lanes of a NIC that cross packet switches, which share it evenly; each may have two chunks in any case \[B\].
     pub nic_window: u32,
+    /// The rate of a NIC, by which its packet lanes are paced; 0: it is not known, and they are not \[B/s\].
+    pub nic_rate: u64,
     /// Chunks are acknowledged together once so much of them has come, sooner if the sender asks or is silent
     /// \[B\].
     pub together: u32,
@@ -100,6 +102,7 @@ impl Settings {
             chunk: 1 << 20,
             window: 8 << 20,
             nic_window: 8 << 20,
+            nic_rate: 0,
             together: 1 << 20,
             hold: Time::from_ms(20),
             allowance: 1 << 20,
@@ -157,7 +160,7 @@ impl Settings {
 /// All but the secret.
 impl fmt::Debug for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { job, endpoint, life, ports, chunk, window, nic_window, .. } = self;
+        let Settings { job, endpoint, life, ports, chunk, window, nic_window, nic_rate, .. } = self;
         let Settings { together, hold, allowance, small, .. } = self;
         let Settings { beat, stall, lost, handshake, relays, one_way, retry, .. } = self;
         write!(
@@ -166,7 +169,7 @@ impl fmt::Debug for Settings {
         )?;
         write!(
             out,
-            "window {window} B, nic_window {nic_window} B, together {together} B, hold {hold}, "
+            "window {window} B, nic_window {nic_window} B, nic_rate {nic_rate} B/s, together {together} B, hold {hold}, "
         )?;
         write!(out, "allowance {allowance} B, small {small} B, beat {beat}, ")?;
         write!(

@@ -36,7 +36,7 @@ impl Exchange {
         self.of_nic(nic).map(|it| it.in_flight).sum()
     }
 
-    fn of_nic(&self, nic: Nic) -> impl Iterator<Item = &super::lane::Lane> {
+    pub(crate) fn of_nic(&self, nic: Nic) -> impl Iterator<Item = &super::lane::Lane> {
         let lanes = self.nics.get(&nic).into_iter().flatten();
         lanes.map(|lane| &self.lanes[lane.at()])
     }

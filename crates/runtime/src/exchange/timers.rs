@@ -20,6 +20,7 @@ impl Exchange {
         self.end_hellos();
         for lane in (0..self.lanes.len() as u32).map(LaneId) {
             self.confirm(lane);
+            self.end_pause(lane);
             self.end_stall(lane);
             self.beat(lane);
             self.end_unneeded(lane);
@@ -131,6 +132,7 @@ impl Exchange {
         } else {
             Time::MAX
         };
-        dial.min(stall).min(it.confirm_at)
+        let pace = if it.paced { it.pace } else { Time::MAX };
+        dial.min(stall).min(it.confirm_at).min(pace)
     }
 }

@@ -5,6 +5,7 @@ use super::lane::{ChunkItem, Item};
 use super::machine::Exchange;
 use super::name::{ConnectionId, LaneId, Medium};
 use super::output::{Body, Transmit};
+use super::pace::Load;
 use super::relayed::PARTS;
 use super::tunnel::Part;
 use crate::planted::Planted;
@@ -121,7 +122,11 @@ impl Exchange {
         let due = it.received > it.confirmed;
         it.confirmed = it.received;
         (it.held, it.confirm_at) = (0, Time::MAX);
-        due.then_some(Frame::Ack { count: it.received })
+        let count = it.received;
+        due.then(|| {
+            let Load { chunks, lanes } = self.coming(lane);
+            Frame::Ack { count, coming: chunks, lanes }
+        })
     }
 
     /// The next frame without payload, if it may be begun. A mark was counted on its circuit when it was queued.
@@ -145,7 +150,7 @@ impl Exchange {
             let fits = in_flight + u64::from(chunk.length) <= self.window(lane).into()
                 || self.bug.is(Planted::IgnoresWindows);
             let fits = fits && self.has_place(lane) && self.within_share(lane, chunk.length);
-            if lives && !(fits && self.count_on_circuit(lane)) {
+            if lives && !(fits && self.on_time(lane) && self.count_on_circuit(lane)) {
                 return None;
             }
             let chunk = self.lanes[lane.at()].pop_chunk();
@@ -230,7 +235,9 @@ impl Exchange {
             offset: chunk.offset,
             length: chunk.length,
             asks,
+            behind: it.chunks.len().min(usize::from(u16::MAX)) as u16,
         };
+        self.set_pace(lane, item.length);
         let (peer, offset, length) = (chunk.peer, chunk.offset, chunk.length);
         (Frame::Chunk(header), Some(Body { operation, peer, offset, length }))
     }

@@ -65,6 +65,9 @@ pub struct Job {
     /// Less lets a server that comes late wait less, more keeps a NIC busy over a longer round trip.
     #[serde(default)]
     pub nic_window: Option<u32>,
+    /// The rate of a packet NIC, by which its lanes are paced \[B/s\]; without, they are not.
+    #[serde(default)]
+    pub nic_rate: Option<u64>,
     /// A server that is silent for so long is lost \[ms\].
     pub lost_ms: u64,
     /// Servers that no lane joins any more reach each other by a third; yes, unless it says otherwise.
@@ -147,6 +150,12 @@ impl Job {
                     "`nic_window`, `spread`: each bounds what is in flight; one of them is allowed"
                         .into(),
                 );
+            }
+        }
+        if let Some(rate) = self.nic_rate {
+            from_1("nic_rate", rate, 1 << 50)?;
+            if self.spread.is_some() {
+                return Err("`nic_rate`, `spread`: each paces lanes; one of them is allowed".into());
             }
         }
         if let Some(Spread { ways, window, .. }) = &self.spread {
@@ -260,6 +269,7 @@ impl Job {
         // `spread` has a bound of its own.
         let most = if self.spread.is_some() { u32::MAX } else { settings.nic_window };
         settings.nic_window = self.nic_window.unwrap_or(most.max(self.chunk));
+        settings.nic_rate = self.nic_rate.unwrap_or(0);
         settings.lost = Time::from_ms(self.lost_ms);
         settings.relays = self.relays;
         settings.stall = self.stall();

@@ -17,7 +17,7 @@ pub struct End {
 
 pub struct Pair {
     pub now: Time,
-    /// By lane: the NIC at both ends.
+    /// By lane: the NIC where it is accepted, at endpoint 1.
     nics: [Nic; 3],
     pub ends: [End; 2],
     told: u64,
@@ -53,7 +53,7 @@ impl Pair {
             exchange.join(now, 1, &[(0, 1), (1, 1)]).expect("a new group");
             End { exchange, connections: [None; 3], outputs: Vec::new() }
         };
-        let nics = [0, 1, 2].map(|it| lanes(1)[it].nic);
+        let nics = [0, 1, 2].map(|it| lanes(0)[it].nic);
         let mut pair = Pair { now, nics, ends: [end(0), end(1)], told: 0 };
         pair.collect();
         pair

@@ -148,6 +148,7 @@ impl Servers {
             chunk: 1 << 14,
             unsent: None,
             nic_window: None,
+            nic_rate: None,
             lost_ms: made.lost_ms,
             spread: None,
             relays: true,

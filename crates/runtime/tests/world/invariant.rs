@@ -24,6 +24,7 @@ invariants! {
     BOUNCE, "bounce", "bounce memory for a peer is within its allowance";
     WINDOW, "window", "payload in flight on a lane is within its window";
     NIC_WINDOW, "nic-window", "payload in flight on a NIC's packet lanes is within what their shares of its window were";
+    PACE, "pace", "a packet lane begins no more than its NIC carries in the time, and two chunks";
     LIT, "lit", "no byte is put on a circuit that does not stand";
     LEASE, "lease", "no byte is put on a circuit that was not told, or after the end of its lease";
     DRAINING, "draining", "no frame but the mark is begun on a port that is to be drained";

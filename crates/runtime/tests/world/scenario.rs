@@ -3,7 +3,7 @@
 use super::chance::Chance;
 use super::event::Event;
 use super::group::Group;
-use super::invariant::{BOUNCE, Broken, CALM, NIC_WINDOW, PROGRESS, WINDOW, broken};
+use super::invariant::{BOUNCE, Broken, CALM, NIC_WINDOW, PACE, PROGRESS, WINDOW, broken};
 use super::node::Node;
 use super::optics::Optics;
 use super::shape::Shape;
@@ -265,10 +265,13 @@ impl World {
     /// What must be true after every step.
     fn check(&mut self) {
         let mut found = None;
-        for (at, node) in self.nodes.iter().enumerate() {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            let (settings, lanes) = (&self.shape.settings[at], &self.shape.lanes[at]);
+            if let Some(lane) = node.outruns(self.now, settings.nic_rate, settings.chunk, lanes) {
+                found = Some((PACE, format!("endpoint {at}, lane {lane}")));
+            }
             let Some(exchange) = &node.exchange else { continue };
-            let settings = &self.shape.settings[at];
-            for peer in (0..self.nodes.len()).filter(|&peer| peer != at) {
+            for peer in (0..self.shape.settings.len()).filter(|&peer| peer != at) {
                 let bounced = exchange.bounced(peer as u16);
                 if bounced > settings.allowance.into() {
                     found = Some((BOUNCE, format!("endpoint {at} keeps {bounced} B for {peer}")));

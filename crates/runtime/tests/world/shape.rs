@@ -20,6 +20,9 @@ pub struct Shape {
 
 pub const SECRET: &[u8] = b"what the endpoints of the job know";
 
+/// Chunks that a NIC's packet lanes begin in a second; 0: as many as they can.
+const PACES: [u64; 3] = [0, 400, 3_000];
+
 impl Shape {
     /// 2 to 4 endpoints of 1 to 4 NICs, one of them on packet switches.
     pub fn draw(chance: &mut Chance) -> Self {
@@ -45,6 +48,7 @@ impl Shape {
             chunk,
             window: chunk * chance.between(1, 4) as u32,
             nic_window: chunk * nic_window,
+            nic_rate: PACES[chunk as usize % PACES.len()] * u64::from(chunk),
             together: chunk * chance.between(0, 4) as u32,
             hold: chance.ms(0, 30),
             allowance,

@@ -20,6 +20,7 @@ fn frames_are_these_bytes() {
         offset: 5 << 32,
         length: 6,
         asks: false,
+        behind: 0,
     };
     let fail = Frame::Fail { group: 7, cause: Cause::Restarted, endpoint: 8, by: 9 };
     let tunnel = Tunnel { source: 1, target: 2, number: 3 };
@@ -33,8 +34,12 @@ fn frames_are_these_bytes() {
             "4c4c0101 01000000 02000000 00000000 00000000 05000000 06000000 03000400",
         ),
         (
-            Frame::Ack { count: 300 },
-            "4c4c0200 00000000 2c010000 00000000 00000000 00000000 00000000 00000000",
+            Frame::Chunk(ChunkHeader { behind: 258, ..chunk }),
+            "4c4c0100 01000000 02000000 00000000 00000000 05000201 06000000 03000400",
+        ),
+        (
+            Frame::Ack { count: 300, coming: 5, lanes: 2 },
+            "4c4c0200 00000000 2c010000 00000000 05000000 00000000 02000000 00000000",
         ),
         (
             Frame::Ready { group: 1, number: 2, bytes: 3 },
@@ -80,6 +85,7 @@ fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
             offset: 5,
             length: 6,
             asks: false,
+            behind: 0,
         };
         let mut bytes = Frame::Chunk(chunk).encode();
         change(&mut bytes);
@@ -91,8 +97,8 @@ fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
         (|it| it[3] = 2, "flags of a frame of kind 1 is 2; 0 or 1 is allowed"),
         (|it| it[24] = 0, "length of a frame of kind 1 is 0; 1 to 67,108,864 is allowed"),
         (
-            |it| it[23] = 1,
-            "offset of a frame of kind 1 is 72057594037927941; up to 2^48 is allowed",
+            |it| it[16..22].fill(255),
+            "offset of a frame of kind 1 is 281474976710655; up to 2^48 is allowed",
         ),
         (|it| it[2] = 6, "group of a frame of kind 6 is 1; 0 is allowed"),
     ];
@@ -116,8 +122,8 @@ proptest! {
     }
 
     #[test]
-    fn what_is_small_is_read_back(group: u32, number: u64, source: u16, epoch: u16, offset in 0..1u64 << 47, length in 1..=LONGEST, asks: bool) {
-        let chunk = Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length, asks });
+    fn what_is_small_is_read_back(group: u32, number: u64, source: u16, epoch: u16, offset in 0..1u64 << 47, length in 1..=LONGEST, asks: bool, behind: u16) {
+        let chunk = Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length, asks, behind });
         prop_assert_eq!(Frame::decode(&chunk.encode()), Ok(chunk));
     }
 }

@@ -21,6 +21,7 @@ fn job() -> Job {
         chunk: 1000,
         unsent: None,
         nic_window: None,
+        nic_rate: None,
         lost_ms: 100,
         relays: true,
         parts: None,
@@ -50,6 +51,10 @@ fn schemes_are_compared_where_each_rank_has_a_nic() {
     assert_eq!(why(&|job| job.ranks_per_server = 2), two);
     let both = "`nic_window`, `spread`: each bounds what is in flight; one of them is allowed";
     assert_eq!(why(&|job| job.nic_window = Some(3000)), both);
+    let both = "`nic_rate`, `spread`: each paces lanes; one of them is allowed";
+    assert_eq!(why(&|job| job.nic_rate = Some(3000)), both);
+    let none = "`nic_rate` is 0; 1 to 1125899906842624 is allowed";
+    assert_eq!(why(&|job| job.nic_rate = Some(0)), none);
     let window = "`spread.window` is 2999; 3000 to 4294967295 is allowed";
     assert_eq!(why(&|job| job.spread = spread(2999).spread), window);
     assert!(matches!(spread(3000).path_of("ecmp"), Ok(Path::Balanced(_))));
