@@ -60,12 +60,12 @@ def test_every_gpu_says_what_it_knows(gpu: str) -> None:
     compute = job(compute={"gpu": gpu}).compute
     by_shape = {"gpu": gpu, "efficiency": "shape"}
     if compute.sms is None or compute.matmul_ceiling is None:
-        with pytest.raises(InputError, match="needs compute.sms and compute.matmul_ceiling"):
+        with pytest.raises(InputError, match=r"needs compute\.sms and compute\.matmul_ceiling"):
             job(compute=by_shape)
         return
     assert set(origins(job(compute=by_shape)).values()) == {"shape", "roofline"}
     if compute.peak_fp8 is None:
-        with pytest.raises(InputError, match="needs compute.peak_fp8"):
+        with pytest.raises(InputError, match=r"needs compute\.peak_fp8"):
             job(compute={**by_shape, "products": "fp8"})
     else:
         slow, fast = (

@@ -1,12 +1,12 @@
 """Times of a job's matrix products and attention, measured with PyTorch on a device.
 
 What is measured is what `lightloom._core.job_kernels` says that a GPU runs for one micro-batch:
-each shape once, in both passes, experts at several loads. Groups are of one size, a batched product. A
-time is the median of repeats after a warm-up; data are drawn at random, as zeros let clocks rise.
-Queries of a part of a sequence (context parallelism) meet half of its keys without a mask, which is
-as many products. The table is written anew after every shape, so that an interrupt loses at most
-one, and the same command goes on where it stopped. Ignored: what runs beside; caches that a layer's
-other kernels would have filled. Checked: ``tests/pytorch/test_kernel_times.py`` on the CPU.
+each shape once, in both passes, experts at several loads. Groups are of one size, a batched
+product. A time is the median of repeats after a warm-up; data are drawn at random, as zeros let
+clocks rise. Queries of a part of a sequence (context parallelism) meet half of its keys without a
+mask, which is as many products. The table is written anew after every shape, so that an interrupt
+loses at most one, and the same command goes on where it stopped. Ignored: what runs beside; caches
+that a layer's other kernels would have filled. Checked: ``tests/pytorch/test_kernel_times.py`` on the CPU.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ use crate::error::{WorkloadError, require, within};
 use crate::kernels::Kernels;
 use crate::model::Work;
 use crate::pipeline::Pass;
-use crate::products::{Precision, Products};
+use crate::products::Products;
 use lightloom_units::Time;
 use serde::Deserialize;
 
@@ -203,12 +203,9 @@ impl Compute {
         Time::from_secs_f64(self.matmul_s(work.flops).max(self.memory_s(work.bytes)))
     }
 
-    /// FLOPs at the peak of bf16 that take as long as these, all of them products with weights.
+    /// FLOPs at the peak of bf16 that take as long as these at 8 bits.
     pub(crate) fn at_bf16(&self, flops: f64) -> f64 {
-        match self.products.precision {
-            Precision::Bf16 => flops,
-            Precision::Fp8 => flops * self.peak_flops as f64 / self.products.peak_fp8_flops as f64,
-        }
+        flops * self.peak_flops as f64 / self.products.peak_fp8_flops as f64
     }
 
     /// The time of kernels by their shapes \[s\], and where it comes from: the least certain of all.

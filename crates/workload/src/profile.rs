@@ -5,7 +5,7 @@ use crate::error::{WorkloadError, require};
 use crate::job::Job;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
-use crate::products::Efficiency;
+use crate::products::{Efficiency, Precision};
 use lightloom_units::Time;
 
 /// One line of provenance.
@@ -77,17 +77,18 @@ impl Profile {
         works.push((Component::Head, model.head_work(tokens)));
 
         let by_shape = compute.products.efficiency == Efficiency::Shape;
-        for (component, work) in &mut works {
-            let all = compute.at_bf16(1.0);
-            match component {
-                Component::Attention => {
-                    let scores = tokens.tokens * model.score_flops(sequence) / tokens.tp;
-                    work.flops = (work.flops - scores) * all + scores;
+        if compute.products.precision == Precision::Fp8 {
+            for (component, work) in &mut works {
+                let scores = tokens.tokens * model.score_flops(sequence) / tokens.tp;
+                match component {
+                    Component::Attention => {
+                        work.flops = compute.at_bf16(work.flops - scores) + scores;
+                    }
+                    Component::Expert | Component::SharedExpert | Component::DenseMlp => {
+                        work.flops = compute.at_bf16(work.flops);
+                    }
+                    _ => {}
                 }
-                Component::Expert | Component::SharedExpert | Component::DenseMlp => {
-                    work.flops *= all;
-                }
-                _ => {}
             }
         }
         let slowdown = slowdown(compute, &works, job.training.micro_batch);

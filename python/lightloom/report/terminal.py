@@ -83,12 +83,13 @@ def render_compare(
     >>> run = dict(
     ...     bandwidth_gbps=400.0, fabric="mixnet", iteration_s=5.25, compute_s=4.0,
     ...     exposed_a2a_s=1.0, exposed_other_s=0.25, reconfiguration_s=0.0, cost_usd=3.1e6,
-    ...     perf_per_dollar_vs_fat_tree=2.25, pareto=True,
+    ...     perf_per_dollar_vs_fat_tree=2.25, pareto=True, mfu=0.312, tokens_per_s=1.25e6,
     ... )
-    >>> render_compare([run], Console(width=110, no_color=True))  # doctest: +NORMALIZE_WHITESPACE
-                  iteration  compute  all-to-all  other  reconf.  MFU  tokens  cost  perf/$ vs
-    Gbps  fabric          s        s           s      s        s    %   per s    M$   fat-tree  Pareto
-     400  mixnet      5.250    4.000       1.000  0.250        -    -       -  3.10      2.25x  yes
+    >>> render_compare([run], Console(width=80, no_color=True))  # doctest: +NORMALIZE_WHITESPACE
+                                                                      perf/$
+                iter. compute all-to- other reconf.  MFU tokens cost vs fat-
+    Gbps fabric     s       s   all s     s       s    %  per s   M$    tree Pareto
+     400 mixnet 5.250   4.000   1.000 0.250       - 31.2 1.25 M 3.10   2.25x yes
     reconf. "-": no iteration waited for circuits that change; none changed
     """
     rows: Sequence[Mapping[str, Any]] = runs.to_pylist() if isinstance(runs, pa.Table) else runs

@@ -176,10 +176,11 @@ fn measured_shapes_are_used_and_named() {
         .expect("experts");
     assert_eq!(line.origin, Origin::Measured);
     let other = found.other_bytes / (0.8 * 3.35e12);
-    assert_eq!(line.time, Time::from_secs_f64(0.021 + other));
+    let near = |time: Time, expected: f64| (time.as_secs_f64() / expected - 1.0).abs() < 1e-9;
+    assert!(near(line.time, 0.021 + other));
     // Twice as many rows are outside of what was measured.
     let twice = profile.expert_time(Pass::Forward, 2 * job.assignments_per_rank());
-    assert_eq!(twice, Time::from_secs_f64(0.042 + 2.0 * other));
+    assert!(near(twice, 0.042 + 2.0 * other));
 }
 
 #[test]
