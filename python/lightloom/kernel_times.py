@@ -6,7 +6,8 @@ product. A time is the median of repeats after a warm-up; data are drawn at rand
 clocks rise. Queries of a part of a sequence (context parallelism) meet half of its keys without a
 mask, which is as many products. The table is written anew after every shape, so that an interrupt
 loses at most one, and the same command goes on where it stopped. Ignored: what runs beside; caches
-that a layer's other kernels would have filled. Checked: ``tests/pytorch/test_kernel_times.py`` on the CPU.
+that a layer's other kernels would have filled.
+Checked: ``tests/pytorch/test_kernel_times.py`` on the CPU.
 """
 
 from __future__ import annotations
