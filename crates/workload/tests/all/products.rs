@@ -80,15 +80,17 @@ fn the_curve_is_near_deepgemms_table() {
     assert!(worst(true) < 0.20 && worst(false) < 0.30);
 }
 
-/// A product of 132 tiles of 128 x 256 is one wave, of 133 two; and what is bound by memory takes the
-/// time of its bytes.
+/// A product of 132 tiles of 128 x 256 is one wave, of twice as many two; and what is bound by memory
+/// takes the time of its bytes.
 #[test]
 fn waves_and_memory_are_closed_forms() {
     let gpu = h800();
     let write = |m: u64, n: u64| 2.0 * (m * n) as f64 / (0.8 * 3.35e12);
-    let one = gpu.curve(&product([128 * 132, 256, 65536, 1], Precision::Bf16));
+    let one = gpu.curve(&product([12 * 128, 11 * 256, 65536, 1], Precision::Bf16));
     let wave = 2.0 * 132.0 * 128.0 * 256.0 * 65536.0 / (0.803 * 989e12);
-    assert!((one - (2e-6 + wave + write(128 * 132, 256))).abs() < 1e-12);
+    assert!((one - (2e-6 + wave + write(12 * 128, 11 * 256))).abs() < 1e-12);
+    let two = gpu.curve(&product([24 * 128, 11 * 256, 65536, 1], Precision::Bf16));
+    assert!((two - (2e-6 + 2.0 * wave + write(24 * 128, 11 * 256))).abs() < 1e-12);
     let flat = product([1, 65536, 65536, 1], Precision::Bf16);
     let read = 2.0 * 65536.0 * 65537.0 / (0.8 * 3.35e12);
     assert!((gpu.curve(&flat) - (2e-6 + read + write(1, 65536))).abs() < 1e-12);
