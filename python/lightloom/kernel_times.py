@@ -73,7 +73,7 @@ def kernels(job: Scenario, *, loads: Sequence[float] = (1.0,)) -> list[Kernel]:
     >>> len(found), found[0].text
     (20, '(32768 x 4096 by 4096 x 1536) bf16')
     """
-    found = {}
+    found: dict[tuple[Any, ...], Kernel] = {}
     for row in json.loads(_core.job_kernels(job.to_core_json(), list(loads))):
         kind = "matmul" if "matmul" in row else "attention"
         kernel = Kernel(kind, row[kind], row["flops"])

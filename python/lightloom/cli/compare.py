@@ -24,13 +24,13 @@ FIELDS = (
     "exposed_a2a_s",
     "exposed_other_s",
     "reconfiguration_s",
+    "cost_usd",
+    "perf_per_dollar_vs_fat_tree",
+    "pareto",
     "tokens_per_s",
     "tokens_per_s_per_gpu",
     "mfu",
     "mfu_full_attention",
-    "cost_usd",
-    "perf_per_dollar_vs_fat_tree",
-    "pareto",
 )
 
 
