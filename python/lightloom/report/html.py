@@ -42,7 +42,7 @@ def render(result: Result) -> str:
         "runs": [
             {name: row[name] for name in _RUN_COLUMNS}
             # What an earlier version wrote has none of them.
-            | {name: row.get(name) for name in ("mfu", "tokens_per_s")}
+            | {name: row[name] for name in ("mfu", "tokens_per_s") if name in row}
             for row in result.rows
         ],
         "causes": [{"column": cause.column, "label": cause.label} for cause in CAUSES],
