@@ -116,6 +116,8 @@ def tables() -> Iterator[Table]:
     yield Table("training", {"": sections.Training})
     yield Table("compute", {"": sections.Compute})
     yield Table("compute.measured", {"": sections.Measured}, array=True)
+    yield Table("compute.matmul", {"": sections.MatmulTime}, array=True)
+    yield Table("compute.attention", {"": sections.ScoresTime}, array=True)
     yield Table("gating", {"": sections.Gating})
     yield Table("cluster", {"": sections.Cluster})
     server = ("preset", "hosts", "A server whose inside is known, with its NICs.")
@@ -263,7 +265,7 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
             owner = "gpu" if kind == "gpus" else "device"
             return f"`{value_text(value)}`, of the {owner}", preset.source(key)
     if field is None or not field.is_required():
-        known = field is not None and field.default is not None
+        known = field is not None and field.default not in (None, ())
         return f"`{value_text(field.default)}`" if known else "none", ""
     return ("none" if key == "compute.measured" else "required"), ""
 

@@ -99,6 +99,28 @@ def model_parameters(model_json: str) -> tuple[int, int, int]:
     Raises ValueError for what is no model.
     """
 
+def token_flops(model_json: str, sequence_length: int) -> tuple[float, float]:
+    """Return a token's FLOPs, forward: causal, and as if it saw its whole sequence.
+
+    Raises ValueError for what is no model.
+    """
+
+def job_kernels(spec_json: str, loads: list[float]) -> str:
+    """Return what a GPU runs of a job for one micro-batch, as JSON: a list of kernels.
+
+    Each has ``component``, ``pass``, ``load`` (of experts, a multiple of an even one), ``matmul``
+    or ``attention`` (its sizes), ``flops``, and by its shape ``seconds`` and ``origin``. Raises
+    ValueError for what is no job.
+    """
+
+def product_times(
+    compute_json: str, products: list[tuple[int, int, int, int, bool]]
+) -> list[tuple[float, str]]:
+    """Return seconds and origin of products: m, n, k, groups, whether at 8 bits.
+
+    Raises ValueError for what is no compute table.
+    """
+
 def quickest_collective(
     primitive: str,
     ranks: int,

@@ -25,6 +25,13 @@ GPU = (
     "cluster.scale_up_bandwidth",
 )
 DEVICE = ("fabric.ocs.ports", "fabric.ocs.delay")
+# What a GPU's preset may bring, and need not: what its data sheet or a measurement says.
+OF_GPU = (
+    "compute.peak_fp8",
+    "compute.sms",
+    "compute.matmul_ceiling",
+    "compute.matmul_ceiling_fp8",
+)
 # What a device's preset may bring, and need not.
 TRANSCEIVERS = ("fabric.ocs.activation",)
 # Tables of the engine whose kind brings defaults, the presets that hold them, and what else starts
@@ -85,7 +92,7 @@ def _model(stack: LayerStack, layer: Layer) -> None:
 
 
 def _gpu(stack: LayerStack, layer: Layer) -> None:
-    _named(stack, layer, "compute.gpu", "gpus", GPU)
+    _named(stack, layer, "compute.gpu", "gpus", GPU, OF_GPU)
 
 
 def _table(stack: LayerStack, layer: Layer) -> None:
@@ -97,13 +104,17 @@ def _table(stack: LayerStack, layer: Layer) -> None:
     if listed:
         compute.setdefault("table", "listed here")
     elif name is not None and name != stack.get("compute", "table"):
-        stack.drop("compute", "measured")
+        for key in ("measured", "matmul", "attention"):
+            stack.drop("compute", key)
         if name not in TABLES:
             allowed = f"{', '.join(TABLES)}, or a table (TOML or CSV)"
             path = layer.file("compute.table", name, allowed)
             compute["table"] = str(path)
-            entries = {"compute": {"measured": read_table(path)}}
-            stack.merge(entries, lambda key: Origin(str(path)))
+            entries = read_table(path)
+            if entries.get("matmul") or entries.get("attention"):
+                # Nothing else would read them.
+                compute.setdefault("efficiency", "shape")
+            stack.merge({"compute": entries}, lambda key: Origin(str(path)))
 
 
 def _fabric(stack: LayerStack, layer: Layer) -> None:

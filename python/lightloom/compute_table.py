@@ -1,7 +1,9 @@
 """Measured compute times: from a file, or from the times that a paper printed.
 
 A table file is TOML with ``[[measured]]`` entries, or CSV with a header; both have the columns
-component, pass, micro_batch, time (with its unit) and, optionally, origin. The preset
+component, pass, micro_batch, time (with its unit) and, optionally, origin. TOML may have times of
+kernels by their shape, too, ``[[matmul]]`` and ``[[attention]]``, which ``lightloom compute
+measure`` writes, and ``[about]``, which says where they come from. The preset
 ``paper-profile`` scales what MixNet printed by floating-point operations to the job's shape and
 says so: such a time is "given", not "measured". Checked: by hand on both printed shapes.
 """
@@ -14,11 +16,14 @@ from collections.abc import Callable
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lightloom import _core, presets
 from lightloom.errors import InputError
 from lightloom.toml_text import read_text, read_toml
+
+if TYPE_CHECKING:
+    from lightloom.fields import Section
 
 COLUMNS = ("component", "pass", "micro_batch", "time", "origin")
 
@@ -31,22 +36,30 @@ _US = 1_000_000  # picoseconds
 Lookup = Callable[..., Any]
 
 
-def read_table(path: Path) -> list[dict[str, Any]]:
-    """Read the measured entries of a table file, in the form of a specification's own.
+def read_table(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Read the entries of a table file, in the form of a specification's own.
+
+    Returns
+    -------
+    dict
+        ``measured``, ``matmul`` and ``attention``, as ``[compute]`` has them.
 
     Raises
     ------
     InputError
         If the file cannot be read, or an entry is wrong or given twice.
     """
-    entries = _read_csv(path) if path.suffix.lower() == ".csv" else _read_toml(path)
-    seen = set()
-    for entry in entries:
-        key = (entry["component"], entry["pass"], entry["micro_batch"])
-        if key in seen:
-            raise InputError(f"{path}: {', '.join(map(str, key))}: given twice")
-        seen.add(key)
-    return entries
+    csv_file = path.suffix.lower() == ".csv"
+    found = {"measured": _read_csv(path)} if csv_file else _read_toml(path)
+    for name, entries in found.items():
+        seen = set()
+        for entry in entries:
+            said = ("component", "pass", "micro_batch") if name == "measured" else entry.keys()
+            key = tuple(entry[part] for part in said if part != "time")
+            if key in seen:
+                raise InputError(f"{path}: {', '.join(map(str, key))}: given twice")
+            seen.add(key)
+    return found
 
 
 def derived(table: object, get: Lookup) -> tuple[list[dict[str, Any]], str]:
@@ -64,15 +77,28 @@ def derived(table: object, get: Lookup) -> tuple[list[dict[str, Any]], str]:
     return [], "every time is a roofline"
 
 
-def _read_toml(path: Path) -> list[dict[str, Any]]:
+def _read_toml(path: Path) -> dict[str, list[dict[str, Any]]]:
+    from lightloom.sections import MatmulTime, ScoresTime
+
     table = read_toml(path)
-    entries = table.get("measured")
-    extra = sorted(set(table) - {"measured"})
+    kinds = {"measured": None, "matmul": MatmulTime, "attention": ScoresTime}
+    extra = sorted(set(table) - {*kinds, "about"})
     if extra:
-        raise InputError(f"{path}: {extra[0]}: unknown key; allowed: measured")
-    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        raise InputError(f"{path}: measured: must be an array of tables, [[measured]]")
-    return [_entry(e, f"{path}: measured[{n}]") for n, e in enumerate(entries)]
+        raise InputError(f"{path}: {extra[0]}: unknown key; allowed: about, {', '.join(kinds)}")
+    given = [name for name in kinds if name in table] or ["measured"]
+    found: dict[str, list[dict[str, Any]]] = {"measured": []}
+    for name in given:
+        entries = table.get(name)
+        if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+            raise InputError(f"{path}: {name}: must be an array of tables, [[{name}]]")
+        kind = kinds[name]
+        found[name] = [
+            _entry(e, f"{path}: {name}[{n}]")
+            if kind is None
+            else _checked(e, f"{path}: {name}[{n}]", kind)
+            for n, e in enumerate(entries)
+        ]
+    return found
 
 
 def _read_csv(path: Path) -> list[dict[str, Any]]:
@@ -98,18 +124,22 @@ def _read_csv(path: Path) -> list[dict[str, Any]]:
 
 
 def _entry(entry: dict[str, Any], at: str) -> dict[str, Any]:
+    from lightloom.sections import Measured
+
+    return _checked({"origin": "measured"} | entry, at, Measured)
+
+
+def _checked(entry: dict[str, Any], at: str, kind: type[Section]) -> dict[str, Any]:
     """Check one entry here, so that a message names the table and not the specification."""
     from pydantic import ValidationError
 
     from lightloom import messages
-    from lightloom.sections import Measured
 
-    complete = {"origin": "measured"} | entry
     try:
-        Measured.model_validate(complete)
+        kind.model_validate(entry)
     except ValidationError as error:
-        raise InputError(messages.message(error, complete, {}, at, Measured)) from None
-    return complete
+        raise InputError(messages.message(error, entry, {}, at, kind)) from None
+    return entry
 
 
 def _paper_profile(get: Lookup) -> tuple[list[dict[str, Any]], str]:

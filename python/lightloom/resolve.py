@@ -163,8 +163,9 @@ def load_job(
     ...
     lightloom.errors.InputError: mixtral-8x7: neither a file nor a model preset (did you mean \
 "mixtral-8x7b"?); allowed: deepseek-r1, deepseek-v3, glm-4.5, glm-4.5-air, gpt-oss-120b, \
-gpt-oss-20b, kimi-k2, llama-3-70b, llama-4-maverick, llama-4-scout, llama-moe, mixtral-8x22b, \
-mixtral-8x7b, olmoe-1b-7b, qwen-moe, qwen-moe-32, qwen3-235b-a22b, qwen3-30b-a3b, or a file
+gpt-oss-20b, kimi-k2, llama-3-405b, llama-3-70b, llama-4-maverick, llama-4-scout, llama-moe, \
+mixtral-8x22b, mixtral-8x7b, olmoe-1b-7b, qwen-moe, qwen-moe-32, qwen2-57b-a14b, \
+qwen3-235b-a22b, qwen3-30b-a3b, or a file
     """
     return load_scenario(job_source(job), overrides, label=job, override_label=override_label)
 

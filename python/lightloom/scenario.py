@@ -232,6 +232,9 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         tree = super().to_tree()
         if self.compute.table in TABLES:  # the times follow from the rest
             del tree["compute"]["measured"]
+        for key in ("matmul", "attention"):
+            if not tree["compute"][key]:
+                del tree["compute"][key]
         return tree
 
     def to_open_tree(self) -> dict[str, Any]:
@@ -247,7 +250,8 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads: base units, and no name that only people read."""
         core = super().to_core()
-        del core["prices"], core["power"], core["compute"]["table"]
+        del core["prices"], core["power"]
+        core["compute"] = self.compute.to_core(core["compute"])
         del core["gating"]["trace"], core["gating"]["knobs"]
         core["model"] = self.model.to_core()
         core["parallelism"]["dp"] = self.dp

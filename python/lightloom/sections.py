@@ -10,7 +10,7 @@ Checked: every file under ``tests/malformed``.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer
 
@@ -88,16 +88,77 @@ class Measured(Section):
     """Whether it was measured, or given by a publication. The Result repeats it."""
 
 
+_Dimension = Annotated[int, Field(ge=1, le=1 << 30)]
+_KernelTime = Annotated[Time, Field(gt=0, le=10**15, serialization_alias="time_ps")]
+
+
+class MatmulTime(Section):
+    """The measured time of a matrix product: `groups` times `m` x `k` by `k` x `n`."""
+
+    m: _Dimension
+    """Rows."""
+    n: _Dimension
+    """Columns."""
+    k: _Dimension
+    """The inner width."""
+    groups: _Dimension
+    """How many such products at once, as experts have them."""
+    dtype: Literal["bf16", "fp8"]
+    """Precision of both factors."""
+    time: _KernelTime
+    """The time of all."""
+
+
+class ScoresTime(Section):
+    """The measured time of fused, causal attention: scores, softmax, the sum of values."""
+
+    sequences: _Dimension
+    """Sequences."""
+    heads: _Dimension
+    """Query heads."""
+    queries: _Dimension
+    """Queries of a sequence."""
+    keys: _Dimension
+    """Keys of a sequence."""
+    key_width: _Dimension
+    """Width of a head's queries and keys."""
+    value_width: _Dimension
+    """Width of a head's values."""
+    pass_: Annotated[
+        Literal["forward", "backward"], Field(alias="pass", serialization_alias="pass")
+    ]
+    """In which pass."""
+    time: _KernelTime
+    """The time."""
+
+
 class Compute(Section):
     """Compute times: a roofline of one GPU, or measured times where there are any."""
 
     gpu: Label
     """The GPU: a preset, or any name together with the three figures that a preset brings."""
     table: Label
-    """Times instead of the roofline's: a preset, or a file of `measured` entries (TOML, CSV).
-    Matrix products that it leaves out take as many times the roofline as those that it has."""
+    """Times instead of the roofline's: a preset, or a file of `measured`, `matmul` and `attention`
+    entries (TOML, or CSV of the first). With `efficiency = "share"` matrix products that it leaves
+    out take as many times the roofline as those that it has."""
+    efficiency: Literal["share", "shape"]
+    """What matrix products reach: `share`: all the same, `matmul_efficiency`. `shape`: by their
+    sizes, as measured (`matmul`, `attention`), or by the curve of compute.md where nothing was."""
+    products: Literal["bf16", "fp8"]
+    """Precision of the layers' products with weights. Attention's scores, router and head stay
+    `bf16` (DeepSeek-V3, Section 3.3.1); memory and what is sent are `training`'s."""
     peak_flops: Annotated[FlopRate, Positive]
     """Dense matrix products at the activations' precision; a multiply and an add are two."""
+    peak_fp8: Annotated[FlopRate, Positive] | None = None
+    """Dense matrix products at 8 bits, if the GPU has them."""
+    sms: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
+    """Multiprocessors: as many tiles of a product are computed at once."""
+    matmul_ceiling: Share | None = None
+    """Most of `peak_flops` that large products were measured to reach; read by `shape`."""
+    matmul_ceiling_fp8: Share | None = None
+    """Most of `peak_fp8` that they were."""
+    scores_efficiency: Share
+    """Most of `peak_flops` that fused attention reaches on long sequences; read by `shape`."""
     memory_bandwidth: Annotated[
         ByteRate, Positive, Field(serialization_alias="memory_bandwidth_bytes_per_s")
     ]
@@ -110,6 +171,28 @@ class Compute(Section):
     """Bytes that the optimizer reads and writes for each parameter."""
     measured: Annotated[tuple[Measured, ...], Field(max_length=1024)]
     """Times given right here, a table `[[compute.measured]]` each, in place of `table`."""
+    matmul: Annotated[tuple[MatmulTime, ...], Field(max_length=4096)] = ()
+    """Times of matrix products, a table `[[compute.matmul]]` each; those of `table`'s file."""
+    attention: Annotated[tuple[ScoresTime, ...], Field(max_length=4096)] = ()
+    """Times of fused attention, a table `[[compute.attention]]` each; those of `table`'s file."""
+
+    def to_core(self, plain: dict[str, Any]) -> dict[str, Any]:
+        """Return what the compiled core reads, from the same in the user's words."""
+        del plain["table"]
+        named = {
+            "efficiency": plain.pop("efficiency"),
+            "precision": plain.pop("products"),
+            "peak_fp8_flops": plain.pop("peak_fp8") or 0,
+            "ceiling": plain.pop("matmul_ceiling") or 0.0,
+            "ceiling_fp8": plain.pop("matmul_ceiling_fp8") or 0.0,
+            "sms": plain.pop("sms") or 0,
+            "scores": plain.pop("scores_efficiency"),
+            "matmul": plain.pop("matmul"),
+            "attention": plain.pop("attention"),
+        }
+        if self.efficiency != "share" or self.products != "bf16":
+            plain["products"] = named
+        return plain
 
 
 class Gating(Section):

@@ -23,6 +23,7 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Yield every rule that the scenario breaks, the most basic first."""
     yield from models.misfits(scenario.model)
     yield from _gating(scenario)
+    yield from _compute(scenario)
     if scenario.cluster.gpus % scenario.cluster.gpus_per_server:
         each = scenario.cluster.gpus_per_server
         yield "cluster.gpus", f"must be a multiple of cluster.gpus_per_server = {each}"
@@ -129,6 +130,34 @@ def _gating(scenario: Scenario) -> Iterator[Misfit]:
         yield "gating.trace", f'{unread}: "builtin"'
     if not scenario.model.experts and scenario.gating.knobs:
         yield "gating.knobs", f"{unread}: none"
+
+
+def _compute(scenario: Scenario) -> Iterator[Misfit]:
+    """Yield what times by shape, and products at 8 bits, need to be known of the GPU."""
+    compute = scenario.compute
+    eight = compute.products == "fp8"
+    if eight and compute.peak_fp8 is None:
+        yield "compute.products", "needs compute.peak_fp8: what the GPU multiplies at 8 bits"
+    if compute.efficiency == "share":
+        for key in ("matmul", "attention"):
+            if getattr(compute, key):
+                reason = 'nothing reads it; allowed: none, or compute.efficiency = "shape"'
+                yield f"compute.{key}", reason
+        return
+    timed = {entry.dtype for entry in compute.matmul}
+    for dtype, key in (("bf16", "matmul_ceiling"), ("fp8", "matmul_ceiling_fp8")):
+        needed = dtype == "bf16" or eight
+        known = compute.sms is not None and getattr(compute, key) is not None
+        if needed and not known and dtype not in timed:
+            reason = f"needs compute.sms and compute.{key}, or measured products: compute.md"
+            yield "compute.efficiency", reason
+    for key in ("matmul", "attention"):
+        seen = set()
+        for index, entry in enumerate(getattr(compute, key)):
+            sizes = tuple(v for name, v in entry.model_dump().items() if name != "time")
+            if sizes in seen:
+                yield f"compute.{key}[{index}]", "the same shape twice; allowed: once"
+            seen.add(sizes)
 
 
 def _parallelism(scenario: Scenario) -> Iterator[Misfit]:

@@ -27,7 +27,7 @@ from lightloom.errors import InputError, Interrupted
 from lightloom.gating import load_trace, unrecorded
 from lightloom.progress import OnProgress, displayed
 from lightloom.runs import Cache, ScenarioRun, perform
-from lightloom.runs.scenario import ORIGINS, TABLES, in_seconds, tokens, trace_digest
+from lightloom.runs.scenario import ORIGINS, TABLES, in_seconds, speed, trace_digest
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace
 
@@ -74,7 +74,7 @@ class Finished:
             "cost_usd": self.cost.total_usd if self.cost else None,
             "perf_per_dollar_vs_fat_tree": None,
             "pareto": None,
-            "tokens_per_s": tokens(self.scenario) / seconds["iteration_s"],
+            **speed(self.scenario, seconds["iteration_s"]),
             **counts,
         }
 

@@ -1,9 +1,12 @@
-//! What a model's shape comes to.
+//! What a model's shape comes to: parameters, FLOPs, and what a GPU runs of it.
 
 use crate::errors::refused;
-use crate::json::read;
-use lightloom_workload::Model;
+use crate::json::{read, text};
+use lightloom_workload::{
+    Component, Compute, Job, Kernel, Model, Parallelism, Pass, Precision, Product, Training,
+};
 use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
 
 /// Parameters in all, those that a token meets, and those of the input embedding.
 #[pyfunction]
@@ -11,4 +14,142 @@ pub(crate) fn model_parameters(model_json: &str) -> PyResult<(u64, u64, u64)> {
     let model: Model = read(model_json)?;
     model.validate().map_err(refused)?;
     Ok((model.parameters(), model.active_parameters(), model.embedding_parameters()))
+}
+
+/// FLOPs of a token, forward: causal, and as if each token saw its whole sequence.
+#[pyfunction]
+pub(crate) fn token_flops(model_json: &str, sequence_length: u32) -> PyResult<(f64, f64)> {
+    let model: Model = read(model_json)?;
+    model.validate().map_err(refused)?;
+    Ok((model.token_flops(sequence_length), model.token_flops_uncausal(sequence_length)))
+}
+
+/// What of a specification says what a GPU computes.
+#[derive(Deserialize)]
+struct OfJob {
+    model: Model,
+    parallelism: Parallelism,
+    training: Training,
+    compute: Compute,
+}
+
+/// A kernel of a component in a pass, its sizes by their names in a compute table.
+#[derive(Serialize)]
+struct Listed {
+    component: &'static str,
+    pass: &'static str,
+    load: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matmul: Option<Sizes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attention: Option<Heads>,
+    flops: f64,
+    /// By its shape, where the specification says how; else 0.
+    seconds: f64,
+    origin: &'static str,
+}
+
+#[derive(Serialize)]
+struct Sizes {
+    m: u64,
+    n: u64,
+    k: u64,
+    groups: u64,
+    dtype: &'static str,
+}
+
+#[derive(Serialize)]
+struct Heads {
+    sequences: u64,
+    heads: u64,
+    queries: u64,
+    keys: u64,
+    key_width: u64,
+    value_width: u64,
+    pass: &'static str,
+}
+
+/// What a GPU runs of a job for one micro-batch: each component's kernels, in both passes, experts at
+/// each of `loads`, which are multiples of an even one.
+#[pyfunction]
+pub(crate) fn job_kernels(spec_json: &str, loads: Vec<f64>) -> PyResult<String> {
+    let OfJob { model, parallelism, training, compute } = read(spec_json)?;
+    let job = Job { model, parallelism, training, compute };
+    job.validate().map_err(refused)?;
+    let even = job.assignments_per_rank() as f64;
+    let mut parts = vec![Component::Attention, Component::Head];
+    if job.model.moe_layers() > 0 {
+        parts.extend([Component::Gate, Component::Expert]);
+    }
+    if job.model.shared_experts > 0 {
+        parts.push(Component::SharedExpert);
+    }
+    if job.model.dense_mlp_layers() > 0 {
+        parts.push(Component::DenseMlp);
+    }
+    let mut found = Vec::new();
+    for component in parts {
+        for pass in [Pass::Forward, Pass::Backward] {
+            let own = if component == Component::Expert { &loads[..] } else { &[1.0] };
+            for &load in own {
+                let assignments = (even * load).round().max(1.0) as u64;
+                let all = job.kernels(component, pass, assignments).kernels;
+                found.extend(all.iter().map(|kernel| listed(&job, component, pass, load, kernel)));
+            }
+        }
+    }
+    text(&found)
+}
+
+fn listed(job: &Job, component: Component, pass: Pass, load: f64, kernel: &Kernel) -> Listed {
+    let by_shape = job.compute.products.efficiency == lightloom_workload::Efficiency::Shape;
+    let (seconds, origin) = match by_shape {
+        true => job.compute.kernel_s(kernel),
+        false => (0.0, lightloom_workload::Origin::Roofline),
+    };
+    let (matmul, attention) = match *kernel {
+        Kernel::Product(Product { m, n, k, groups, precision, .. }) => {
+            (Some(Sizes { m, n, k, groups, dtype: precision.as_str() }), None)
+        }
+        Kernel::Scores(s) => {
+            let heads = Heads {
+                sequences: s.sequences,
+                heads: s.heads,
+                queries: s.queries,
+                keys: s.keys,
+                key_width: s.key_width,
+                value_width: s.value_width,
+                pass: s.pass.as_str(),
+            };
+            (None, Some(heads))
+        }
+    };
+    Listed {
+        component: component.as_str(),
+        pass: pass.as_str(),
+        load,
+        matmul,
+        attention,
+        flops: kernel.flops(),
+        seconds,
+        origin: origin.as_str(),
+    }
+}
+
+/// Seconds of matrix products (m, n, k, groups, whether at 8 bits) by their shapes, and where they come
+/// from, on the GPU that the compute table of a specification says.
+#[pyfunction]
+pub(crate) fn product_times(
+    compute_json: &str,
+    products: Vec<(u64, u64, u64, u64, bool)>,
+) -> PyResult<Vec<(f64, &'static str)>> {
+    let compute: Compute = read(compute_json)?;
+    compute.validate().map_err(refused)?;
+    let times = products.into_iter().map(|(m, n, k, groups, eight)| {
+        let precision = if eight { Precision::Fp8 } else { Precision::Bf16 };
+        let product = Product { m, n, k, groups, precision, out_bytes: 2.0 };
+        let (seconds, origin) = compute.kernel_s(&Kernel::Product(product));
+        (seconds, origin.as_str())
+    });
+    Ok(times.collect())
 }

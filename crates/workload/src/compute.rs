@@ -1,6 +1,6 @@
-//! How long each component computes: a roofline, or times that were measured or given.
+//! How long each component computes: a roofline, times by shape, or times that were measured or given.
 //!
-//! Modelled: forward time = max(FLOPs / (peak * matmul efficiency), bytes / (bandwidth * memory
+//! Modelled where all products reach a share of the peak: forward time = max(FLOPs / (peak * matmul efficiency), bytes / (bandwidth * memory
 //! efficiency)) for each component as a whole; backward = twice forward (two products for each
 //! one). Experts take as long as the most loaded EP rank of their block does. Every time carries
 //! its origin. Times that are given for some components say how fast the GPU multiplies: the other
@@ -11,8 +11,10 @@
 //! Checked: hand-computed H100 figures, linearity of measured times, range over four models.
 
 use crate::error::{WorkloadError, require, within};
+use crate::kernels::Kernels;
 use crate::model::Work;
 use crate::pipeline::Pass;
+use crate::products::Products;
 use lightloom_units::Time;
 use serde::Deserialize;
 
@@ -34,6 +36,9 @@ pub struct Compute {
     pub optimizer_bytes_per_parameter: u32,
     /// Times that take the roofline's place.
     pub measured: Vec<Measured>,
+    /// Matrix products by shape, and at another precision.
+    #[serde(default)]
+    pub products: Products,
 }
 
 /// A time that was measured, or given by a source.
@@ -87,6 +92,15 @@ pub enum Origin {
     Measured,
     /// Stated by a source.
     Given,
+    /// From measured shapes on both sides.
+    #[serde(skip_deserializing)]
+    Interpolated,
+    /// From measured shapes, outside of their range.
+    #[serde(skip_deserializing)]
+    Extrapolated,
+    /// From the curve over shapes.
+    #[serde(skip_deserializing)]
+    Shape,
     /// Scaled from a measured or given time: another micro-batch, twice the forward pass, or another
     /// component's matrix products.
     #[serde(skip_deserializing)]
@@ -116,6 +130,9 @@ impl Origin {
             Origin::Roofline => "roofline",
             Origin::Measured => "measured",
             Origin::Given => "given",
+            Origin::Interpolated => "interpolated",
+            Origin::Extrapolated => "extrapolated",
+            Origin::Shape => "shape",
             Origin::Scaled => "scaled",
         }
     }
@@ -144,6 +161,7 @@ impl Compute {
                 "must be above 0 and at most 1".into()
             })?;
         }
+        self.products.validate()?;
         within(
             "compute.optimizer_bytes_per_parameter",
             self.optimizer_bytes_per_parameter,
@@ -183,6 +201,31 @@ impl Compute {
 
     pub(crate) fn roofline(&self, work: Work) -> Time {
         Time::from_secs_f64(self.matmul_s(work.flops).max(self.memory_s(work.bytes)))
+    }
+
+    /// FLOPs at the peak of bf16 that take as long as these at 8 bits.
+    pub(crate) fn at_bf16(&self, flops: f64) -> f64 {
+        flops * self.peak_flops as f64 / self.products.peak_fp8_flops as f64
+    }
+
+    /// The time of kernels by their shapes \[s\], and where it comes from: the least certain of all.
+    pub(crate) fn kernels_s(&self, all: &Kernels) -> (f64, Origin) {
+        let doubt = |origin| match origin {
+            Origin::Measured => 0,
+            Origin::Interpolated => 1,
+            Origin::Extrapolated => 2,
+            _ => 3,
+        };
+        let mut origin = if all.kernels.is_empty() { Origin::Roofline } else { Origin::Measured };
+        let mut seconds = self.memory_s(all.other_bytes);
+        for kernel in &all.kernels {
+            let (time, from) = self.kernel_s(kernel);
+            seconds += time;
+            if doubt(from) > doubt(origin) {
+                origin = from;
+            }
+        }
+        (seconds, origin)
     }
 
     /// The measured time of a component, scaled to `micro_batch` from the nearest size measured

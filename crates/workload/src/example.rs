@@ -6,6 +6,7 @@ use crate::job::Job;
 use crate::model::Model;
 use crate::parallelism::Parallelism;
 use crate::pipeline::Schedule;
+use crate::products::Products;
 use crate::training::Training;
 
 /// Mixtral 8x7B on 1,024 GPUs: EP 8, TP 4, PP 4, eight replicas.
@@ -126,6 +127,7 @@ fn job(model: Model, [tp, cp, ep, dp, pp]: [u32; 5]) -> Job {
             memory_efficiency: 0.8,
             optimizer_bytes_per_parameter: 16,
             measured: Vec::new(),
+            products: Products::default(),
         },
     }
 }

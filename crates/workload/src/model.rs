@@ -248,8 +248,20 @@ impl Model {
     /// the sequence on average.
     pub(crate) fn attention_flops(&self, sequence_length: u32) -> f64 {
         let (split, replicated) = self.attention.matrices(u64::from(self.hidden));
+        2.0 * (split + replicated) as f64 + self.score_flops(sequence_length)
+    }
+
+    /// FLOPs of a token's scores and of its sum of values, forward, causal.
+    pub(crate) fn score_flops(&self, sequence_length: u32) -> f64 {
         let [query, value] = self.attention.score_widths();
-        2.0 * (split + replicated) as f64 + f64::from(sequence_length) * (query + value) as f64
+        f64::from(sequence_length) * (query + value) as f64
+    }
+
+    /// FLOPs of a token, forward, through the whole model, if each token saw the whole sequence: how
+    /// PaLM (arXiv 2204.02311, Appendix B) and others count them for the model's FLOPs utilisation.
+    pub fn token_flops_uncausal(&self, sequence_length: u32) -> f64 {
+        let unseen = self.score_flops(sequence_length) * f64::from(self.layers);
+        self.token_flops(sequence_length) + unseen
     }
 
     /// FLOPs of a token, forward, through the whole model.

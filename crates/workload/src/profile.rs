@@ -5,6 +5,7 @@ use crate::error::{WorkloadError, require};
 use crate::job::Job;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
+use crate::products::{Efficiency, Precision};
 use lightloom_units::Time;
 
 /// One line of provenance.
@@ -25,6 +26,8 @@ pub struct ComputeOrigin {
 pub struct Profile {
     origins: Vec<ComputeOrigin>,
     expert: [ExpertTime; 2],
+    /// Whose kernels experts are, where their time is by shape.
+    job: Option<Box<Job>>,
 }
 
 /// The time of routed experts as a function of the most loaded rank's tokens.
@@ -34,6 +37,8 @@ enum ExpertTime {
     Roofline { flop_s: f64, memory_fixed_s: f64, memory_s: f64 },
     /// Seconds a token.
     Linear { token_s: f64 },
+    /// By the shapes of the grouped products.
+    Shape,
 }
 
 const PASSES: [Pass; 2] = [Pass::Forward, Pass::Backward];
@@ -71,11 +76,26 @@ impl Profile {
         }
         works.push((Component::Head, model.head_work(tokens)));
 
+        let by_shape = compute.products.efficiency == Efficiency::Shape;
+        if compute.products.precision == Precision::Fp8 {
+            for (component, work) in &mut works {
+                let scores = tokens.tokens * model.score_flops(sequence) / tokens.tp;
+                match component {
+                    Component::Attention => {
+                        work.flops = compute.at_bf16(work.flops - scores) + scores;
+                    }
+                    Component::Expert | Component::SharedExpert | Component::DenseMlp => {
+                        work.flops = compute.at_bf16(work.flops);
+                    }
+                    _ => {}
+                }
+            }
+        }
         let slowdown = slowdown(compute, &works, job.training.micro_batch);
         let mut origins = Vec::with_capacity(2 * works.len() + 1);
         let mut expert = [ExpertTime::Linear { token_s: 0.0 }; 2];
         for (component, mut work) in works {
-            let as_given = multiplies(component) && slowdown != 1.0;
+            let as_given = multiplies(component) && slowdown != 1.0 && !by_shape;
             let unmeasured = if as_given { Origin::Scaled } else { Origin::Roofline };
             if as_given {
                 work.flops *= slowdown;
@@ -88,6 +108,7 @@ impl Profile {
                         Some((time, _)) => {
                             ExpertTime::Linear { token_s: time.as_secs_f64() / assignments.tokens }
                         }
+                        None if by_shape => ExpertTime::Shape,
                         None => {
                             let fixed = model.expert_work(load(0), local_experts).bytes;
                             ExpertTime::Roofline {
@@ -100,6 +121,11 @@ impl Profile {
                     };
                 }
                 let (time, origin) = measured.unwrap_or_else(|| {
+                    if by_shape {
+                        let kernels = job.kernels(component, pass, job.assignments_per_rank());
+                        let (seconds, origin) = compute.kernels_s(&kernels);
+                        return (Time::from_secs_f64(seconds), origin);
+                    }
                     let forward = compute.roofline(work);
                     let time = if pass == Pass::Forward { forward } else { twice(forward) };
                     (time, unmeasured)
@@ -124,7 +150,7 @@ impl Profile {
                 )
             })?;
         }
-        Ok(Profile { origins, expert })
+        Ok(Profile { origins, expert, job: by_shape.then(|| Box::new(job.clone())) })
     }
 
     /// Where each compute time of the job comes from.
@@ -150,6 +176,9 @@ impl Profile {
                 (flop_s * tokens).max(memory_fixed_s + memory_s * tokens)
             }
             ExpertTime::Linear { token_s } => token_s * tokens,
+            ExpertTime::Shape => self.job.as_ref().map_or(0.0, |job| {
+                job.compute.kernels_s(&job.kernels(Component::Expert, pass, hottest)).0
+            }),
         };
         Time::from_secs_f64(seconds).saturating_add(self.time(Component::SharedExpert, pass))
     }

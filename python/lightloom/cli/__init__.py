@@ -36,6 +36,7 @@ COMMANDS = {
     "predict": "Predict what the next gate will decide, and score predictors.",
     "reproduce": "Make the figures of a paper anew, beside its own.",
     "study": "Ask when something pays: pictures over demand, switches and compute.",
+    "compute": "Measure what a device needs for a job's matrix products.",
     "cost": "Count and price the network of each fabric.",
     "spec": "Show what a specification means, value by value.",
     "trace": "Record, import, generate and show gating traces.",

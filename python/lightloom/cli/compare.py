@@ -27,6 +27,10 @@ FIELDS = (
     "cost_usd",
     "perf_per_dollar_vs_fat_tree",
     "pareto",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "mfu",
+    "mfu_full_attention",
 )
 
 

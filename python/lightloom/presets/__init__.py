@@ -46,7 +46,7 @@ def names(kind: str) -> tuple[str, ...]:
     Examples
     --------
     >>> names("gpus")
-    ('a100', 'b200', 'h100', 'h200', 'h800')
+    ('a100', 'b200', 'gb200', 'gb300', 'h100', 'h200', 'h800', 'rubin')
     """
     entries = files(__name__).joinpath(kind).iterdir()
     return tuple(sorted(e.name[:-5] for e in entries if e.name.endswith(".toml")))
@@ -69,7 +69,7 @@ def load(kind: str, name: str) -> Preset:
     Traceback (most recent call last):
     ...
     lightloom.errors.InputError: no preset "h1000" in gpus (did you mean "h100"?); allowed: a100, \
-b200, h100, h200, h800
+b200, gb200, gb300, h100, h200, h800, rubin
     """
     if name not in names(kind):
         raise InputError(f'no preset "{name}" in {kind}{unknown(name, names(kind))}')

@@ -39,7 +39,12 @@ def render(result: Result) -> str:
     demand = packing.demand(result, notes)
     styles = fabric_style([row["fabric"] for row in result.rows])
     data = {
-        "runs": [{name: row[name] for name in _RUN_COLUMNS} for row in result.rows],
+        "runs": [
+            {name: row[name] for name in _RUN_COLUMNS}
+            # What an earlier version wrote has none of them.
+            | {name: row[name] for name in ("mfu", "tokens_per_s") if name in row}
+            for row in result.rows
+        ],
         "causes": [{"column": cause.column, "label": cause.label} for cause in CAUSES],
         "fabrics": [{"name": name, "mark": style[2]} for name, style in styles.items()],
         "groups": {name: {"label": g.label, "lane": g.lane} for name, g in GROUPS.items()},

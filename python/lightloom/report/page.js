@@ -66,6 +66,8 @@ function onPress(node, action) {
 function runLines(row) {
   const lines = [`iteration ${exact(row.iteration_s)} s`];
   DATA.causes.forEach((cause) => lines.push(`${cause.label} ${exact(row[cause.column])} s (${percent(row[cause.column] / row.iteration_s)})`));
+  if (row.mfu != null) lines.push(`model FLOPs utilisation ${percent(row.mfu)} (causal attention)`);
+  if (row.tokens_per_s != null) lines.push(`${exact(row.tokens_per_s)} tokens per s`);
   if (row.cost_usd !== null) lines.push(`network cost $${exact(row.cost_usd)}`);
   if (row.perf_per_dollar_vs_fat_tree !== null) lines.push(`performance per dollar ${exact(row.perf_per_dollar_vs_fat_tree)} × fat-tree`);
   if (row.pareto) lines.push("on the Pareto front");

@@ -28,6 +28,8 @@ COLUMNS = (
     Column("all-to-all\ns", "all-to-\nall s"),
     Column("other\ns", rank=3),
     Column("reconf.\ns", rank=2),
+    Column("MFU\n%", rank=4),
+    Column("tokens\nper s", rank=5),
     Column("cost\nM$"),
     Column("perf/$ vs\nfat-tree", "perf/$\nvs fat-\ntree"),
     Column("Pareto", left=True),
@@ -46,14 +48,18 @@ def cells(row: Mapping[str, Any], decimals: int = 3) -> tuple[str, ...]:
     ...         perf_per_dollar_vs_fat_tree=2.25, pareto=True,
     ...     )
     ... )
-    ('400', 'mixnet', '5.250', '4.000', '1.000', '0.250', '-', '3.10', '2.25x', 'yes')
+    ('400', 'mixnet', '5.250', '4.000', '1.000', '0.250', '-', '-', '-', '3.10', '2.25x', 'yes')
     """
     cost, gain = row["cost_usd"], row["perf_per_dollar_vs_fat_tree"]
+    # What an earlier version wrote has none of them.
+    mfu, tokens = row.get("mfu"), row.get("tokens_per_s")
     times = [row["iteration_s"], *(row[cause.column] for cause in CAUSES)]
     return (
         f"{row['bandwidth_gbps']:g}",
         str(row["fabric"]),
         *(f"{time:.{decimals}f}" if time else "-" for time in times),
+        "-" if mfu is None else f"{100 * mfu:.1f}",
+        "-" if tokens is None else count(tokens),
         "-" if cost is None else f"{cost / 1e6:.2f}",
         "-" if gain is None or math.isnan(gain) else f"{gain:.2f}x",
         "yes" if row["pareto"] else "",
@@ -77,12 +83,13 @@ def render_compare(
     >>> run = dict(
     ...     bandwidth_gbps=400.0, fabric="mixnet", iteration_s=5.25, compute_s=4.0,
     ...     exposed_a2a_s=1.0, exposed_other_s=0.25, reconfiguration_s=0.0, cost_usd=3.1e6,
-    ...     perf_per_dollar_vs_fat_tree=2.25, pareto=True,
+    ...     perf_per_dollar_vs_fat_tree=2.25, pareto=True, mfu=0.312, tokens_per_s=1.25e6,
     ... )
-    >>> render_compare([run], Console(width=90, no_color=True))  # doctest: +NORMALIZE_WHITESPACE
-                  iteration  compute  all-to-all  other  reconf.  cost  perf/$ vs
-    Gbps  fabric          s        s           s      s        s    M$   fat-tree  Pareto
-     400  mixnet      5.250    4.000       1.000  0.250        -  3.10      2.25x  yes
+    >>> render_compare([run], Console(width=80, no_color=True))  # doctest: +NORMALIZE_WHITESPACE
+                                                                      perf/$
+                iter. compute all-to- other reconf.  MFU tokens cost vs fat-
+    Gbps fabric     s       s   all s     s       s    %  per s   M$    tree Pareto
+     400 mixnet 5.250   4.000   1.000 0.250       - 31.2 1.25 M 3.10   2.25x yes
     reconf. "-": no iteration waited for circuits that change; none changed
     """
     rows: Sequence[Mapping[str, Any]] = runs.to_pylist() if isinstance(runs, pa.Table) else runs
@@ -101,9 +108,9 @@ def render_compare(
             if row["iteration_s"] == fastest:
                 texts[2].stylize("bold")
             if gain and row["perf_per_dollar_vs_fat_tree"] == gain:
-                texts[8].stylize("bold")
+                texts[10].stylize("bold")
             if row["pareto"]:
-                texts[9].stylize("green")
+                texts[11].stylize("green")
             for text in texts[3:7]:
                 if text.plain == "-":
                     text.stylize("dim")

@@ -123,8 +123,8 @@ class ScenarioRun(Run):
         """Return the iteration and its parts [s], cost and speed, and what the core counted."""
         seconds, counts = in_seconds(outcome.figures)
         cost_usd = self.cost.total_usd if self.cost else None
-        speed = tokens(self.scenario) / seconds["iteration_s"]
-        return {**seconds, "cost_usd": cost_usd, "tokens_per_s": speed, **counts}
+        fast = speed(self.scenario, seconds["iteration_s"])
+        return {**seconds, "cost_usd": cost_usd, **fast, **counts}
 
 
 def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outcome:
@@ -168,6 +168,40 @@ def tokens(scenario: Scenario) -> int:
     training = scenario.training
     sequences = training.micro_batch * training.micro_batches * scenario.parallelism.ep
     return training.sequence_length * sequences * scenario.dp
+
+
+def speed(scenario: Scenario, iteration_s: float) -> dict[str, float]:
+    """Return the figures of speed of a job whose iteration takes so long.
+
+    Returns
+    -------
+    dict
+        ``tokens_per_s``, of all GPUs and of one, and the model's FLOPs utilisation: what its tokens
+        need forward and backward (three times forward, nothing computed anew) over the peak of all
+        GPUs at bf16, ``compute.peak_flops``, whatever the products' precision. ``mfu`` counts the
+        half of attention that a causal mask leaves, as Megatron-LM does since 2025;
+        ``mfu_full_attention`` counts all of it, as PaLM (arXiv 2204.02311, Appendix B) and
+        Megatron-LM (arXiv 2104.04473, Section 3.1) did.
+
+    Examples
+    --------
+    >>> from lightloom import Scenario
+    >>> fast = speed(Scenario.preset("mixtral-8x7b", gpus=128), 30.0)
+    >>> round(fast["tokens_per_s"]), round(fast["tokens_per_s_per_gpu"])
+    (139810, 1092)
+    >>> f"{fast['mfu']:.3f} {fast['mfu_full_attention']:.3f}"
+    '0.088 0.092'
+    """
+    gpus, all_tokens = scenario.cluster.gpus, tokens(scenario)
+    model = json.dumps(scenario.model.to_core())
+    causal, full = _core.token_flops(model, scenario.training.sequence_length)
+    peak = float(scenario.compute.peak_flops) * gpus * iteration_s
+    return {
+        "tokens_per_s": all_tokens / iteration_s,
+        "tokens_per_s_per_gpu": all_tokens / iteration_s / gpus,
+        "mfu": 3 * causal * all_tokens / peak,
+        "mfu_full_attention": 3 * full * all_tokens / peak,
+    }
 
 
 def trace_digest(trace: GatingTrace) -> str:

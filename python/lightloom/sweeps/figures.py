@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 _UNITS = {"_s": "s", "_usd": "US dollars", "_bytes": "B", "_ps": "ps", "_gbps": "Gbps"}
-_WORDS = {"a2a": "all-to-all", "exposed": "exposed", "usd": "US dollars"}
+_WORDS = {"a2a": "all-to-all", "mfu": "MFU", "exposed": "exposed", "usd": "US dollars"}
 # Names of figures of which more is better.
-_MORE = ("_per_s", "_per_dollar", "bandwidth", "utilization", "gbps", "hidden")
+_MORE = ("_per_s", "_per_dollar", "bandwidth", "utilization", "gbps", "hidden", "mfu")
 
 
 def least_is_best(figure: str) -> bool:
@@ -24,8 +24,8 @@ def heading(figure: str) -> str:
 
     Examples
     --------
-    >>> heading("iteration_s"), heading("exposed_a2a_s"), heading("tokens_per_s"), heading("flows")
-    ('iteration [s]', 'exposed all-to-all [s]', 'tokens per s', 'flows')
+    >>> heading("iteration_s"), heading("exposed_a2a_s"), heading("tokens_per_s"), heading("mfu")
+    ('iteration [s]', 'exposed all-to-all [s]', 'tokens per s', 'MFU')
     """
     unit = next((end for end in _UNITS if figure.endswith(end)), "")
     if figure.endswith("_per_s"):

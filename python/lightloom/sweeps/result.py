@@ -294,7 +294,7 @@ def main_figures(figures: Sequence[str]) -> list[str]:
     ['iteration_s', 'compute_s']
     """
     main = ("iteration_s", "compute_s", "exposed_a2a_s", "exposed_other_s", "reconfiguration_s")
-    return [name for name in (*main, "cost_usd", "tokens_per_s") if name in figures] or list(
+    return [name for name in (*main, "cost_usd", "tokens_per_s", "mfu") if name in figures] or list(
         figures[:4]
     )
 

@@ -97,6 +97,8 @@ ASKED: Mapping[str, str] = {
     "training.virtual_stages": "the job",
     "compute.gpu": "the job",
     "compute.table": "the job; validation.md has both",
+    "compute.efficiency": "the job; compute.md has both",
+    "compute.products": "the job",
     "gating": "the job: what is drawn anew in each micro-batch",
     "cluster.backup_servers": "the job",
     "cluster": "the fabric: domains of as many GPUs as its rival's",

@@ -1,0 +1,262 @@
+//! What a GPU runs for each component of a layer: matrix products and fused attention, with shapes.
+//!
+//! Modelled: the projections of attention (those of queries, keys and values in one; MLA's two
+//! compressions in one, on a rank's share of the tokens), scores with a causal mask, gate and up
+//! projections of SwiGLU in one, experts as one grouped product, router and head. Backward, each
+//! product `m x k` by `k x n` is two: `m x n` by `n x k` for its input's gradient, and `n x m` by `m x k`
+//! for its weights'; scores are computed anew (FlashAttention, arXiv 2205.14135, Section 3.1). What is
+//! neither: bytes of norms, residuals, rotary embeddings, activations and of casts to FP8, read and
+//! written once.
+//! Ignored: the experts of a rank that get more than others of it; a split of long products over k.
+//! Checked: FLOPs are those of `model.rs`, of every model, split and pass.
+
+use crate::compute::Component;
+use crate::job::Job;
+use crate::pipeline::Pass;
+use crate::products::Precision;
+
+/// `groups` products of `m x k` by `k x n`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Product {
+    /// Rows: tokens, or outputs where weights' gradients are computed.
+    pub m: u64,
+    /// Columns.
+    pub n: u64,
+    /// The inner width.
+    pub k: u64,
+    /// How many of them at once.
+    pub groups: u64,
+    /// Of both factors.
+    pub precision: Precision,
+    /// Bytes that cross the memory's interface for an element of the outcome.
+    pub out_bytes: f64,
+}
+
+/// Fused attention of one micro-batch: scores, softmax, and the sum of values, causal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scores {
+    /// Sequences of the micro-batch.
+    pub sequences: u64,
+    /// Query heads on this GPU.
+    pub heads: u64,
+    /// Tokens of a sequence that are on this GPU.
+    pub queries: u64,
+    /// Tokens of a sequence.
+    pub keys: u64,
+    /// Width of a head's queries and keys.
+    pub key_width: u64,
+    /// Width of a head's values.
+    pub value_width: u64,
+    /// The pass.
+    pub pass: Pass,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kernel {
+    /// A matrix product.
+    Product(Product),
+    /// Fused attention.
+    Scores(Scores),
+}
+
+/// What a component runs in a pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kernels {
+    /// In order.
+    pub kernels: Vec<Kernel>,
+    /// Bytes that cross the memory's interface besides.
+    pub other_bytes: f64,
+}
+
+impl Product {
+    /// A multiply and an add are two.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.groups as f64 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+}
+
+impl Scores {
+    /// Those that a causal mask leaves; backward two and a half times as many, as scores are computed
+    /// anew.
+    pub fn flops(&self) -> f64 {
+        let pairs = self.sequences as f64 * self.heads as f64 * self.queries as f64;
+        let once = pairs * self.keys as f64 * (self.key_width + self.value_width) as f64;
+        if self.pass == Pass::Backward { 2.5 * once } else { once }
+    }
+}
+
+impl Kernel {
+    /// FLOPs that the GPU carries out.
+    pub fn flops(&self) -> f64 {
+        match self {
+            Kernel::Product(product) => product.flops(),
+            Kernel::Scores(scores) => scores.flops(),
+        }
+    }
+}
+
+impl Job {
+    /// What a component runs for one micro-batch on one GPU; experts where the rank received
+    /// `assignments` token assignments, evenly over its experts.
+    ///
+    /// ```
+    /// use lightloom_workload::{Component, Kernel, Pass, example};
+    /// let job = example::deepseek_r1();
+    /// let experts = job.kernels(Component::Expert, Pass::Forward, job.assignments_per_rank());
+    /// let [Kernel::Product(up), Kernel::Product(down)] = experts.kernels[..] else { panic!() };
+    /// assert_eq!((up.groups, up.m, up.n, up.k), (4, 65_536, 4096, 7168));
+    /// assert_eq!((down.groups, down.m, down.n, down.k), (4, 65_536, 7168, 2048));
+    /// ```
+    pub fn kernels(&self, component: Component, pass: Pass, assignments: u64) -> Kernels {
+        let (model, tp) = (&self.model, u64::from(self.parallelism.tp));
+        let (hidden, tokens) = (u64::from(model.hidden), self.tokens_per_rank());
+        let experts = u64::from(model.experts / self.parallelism.ep).max(1);
+        let own = tokens.div_ceil(tp);
+        // Router and head stay in bf16, as attention itself does: DeepSeek-V3, Section 3.3.1.
+        let layers = self.compute.products.precision;
+        let half = Precision::Bf16;
+        let shared = u64::from(model.shared_experts) * u64::from(model.shared_intermediate);
+        let mut list = List { job: self, pass, found: Kernels::default() };
+        match component {
+            Component::Attention => {
+                for (m, n, k) in self.projections() {
+                    list.product([m, n, k, 1], layers);
+                }
+                list.scores();
+                let [query, key, _] = model.attention.projection_widths();
+                list.elements(tokens * (4 * hidden + 2 * (query + key)) / tp);
+            }
+            Component::Gate => {
+                list.product([own, u64::from(model.experts), hidden, 1], half);
+                list.elements(own * hidden * (5 + 2 * u64::from(model.top_k)));
+            }
+            Component::Expert => {
+                let width = u64::from(model.expert_intermediate).div_ceil(tp);
+                let m = assignments.div_ceil(experts);
+                list.swiglu([m, hidden, width, experts], layers);
+            }
+            Component::SharedExpert => {
+                list.swiglu([tokens, hidden, shared.div_ceil(tp), 1], layers);
+            }
+            Component::DenseMlp => {
+                let width = u64::from(model.dense_intermediate).div_ceil(tp);
+                list.swiglu([tokens, hidden, width, 1], layers);
+                list.elements(own * 4 * hidden);
+            }
+            Component::Head => {
+                let width = u64::from(model.vocabulary).div_ceil(tp);
+                list.product([tokens, width, hidden, 1], half);
+                list.elements(tokens * width + own * 2 * hidden);
+            }
+            Component::Embedding => list.elements(2 * tokens * hidden),
+            Component::Optimizer => {}
+        }
+        list.found
+    }
+
+    /// The projections around attention, forward: m, n, k.
+    fn projections(&self) -> Vec<(u64, u64, u64)> {
+        use crate::attention::Attention;
+        let (tp, tokens) = (u64::from(self.parallelism.tp), self.tokens_per_rank());
+        let hidden = u64::from(self.model.hidden);
+        let [query, key, value] = self.model.attention.projection_widths();
+        match self.model.attention {
+            Attention::Gqa { .. } => vec![
+                (tokens, (query + key + value).div_ceil(tp), hidden),
+                (tokens, hidden, query.div_ceil(tp)),
+            ],
+            Attention::Mla {
+                heads,
+                q_lora_rank,
+                kv_lora_rank,
+                qk_nope_head_dim,
+                qk_rope_head_dim,
+                ..
+            } => {
+                let [q_rank, kv_rank] = [q_lora_rank, kv_lora_rank].map(u64::from);
+                let down = q_rank + kv_rank + u64::from(qk_rope_head_dim);
+                let from = if q_rank == 0 { hidden } else { q_rank };
+                let expanded = u64::from(heads) * u64::from(qk_nope_head_dim) + value;
+                vec![
+                    (tokens.div_ceil(tp), down, hidden),
+                    (tokens, query.div_ceil(tp), from),
+                    (tokens, expanded.div_ceil(tp), kv_rank),
+                    (tokens, hidden, value.div_ceil(tp)),
+                ]
+            }
+        }
+    }
+}
+
+/// What is found so far.
+struct List<'a> {
+    job: &'a Job,
+    pass: Pass,
+    found: Kernels,
+}
+
+impl List<'_> {
+    /// A forward product, or the two that it is backward.
+    fn product(&mut self, [m, n, k, groups]: [u64; 4], precision: Precision) {
+        let training = &self.job.training;
+        let element = f64::from(training.activation_bytes);
+        let mut push = |m, n, k, out_bytes| {
+            let product = Product { m, n, k, groups, precision, out_bytes };
+            self.found.kernels.push(Kernel::Product(product));
+        };
+        let mut casts = 0.0;
+        let cast = element + 1.0;
+        let of = |a: u64, b: u64| (groups * a * b) as f64;
+        match self.pass {
+            Pass::Backward => {
+                push(m, k, n, element);
+                // Added to the gradient that is there.
+                push(n, k, m, 2.0 * f64::from(training.gradient_bytes));
+                // Along both axes of the output's gradient; the stored input is cast anew along
+                // the other one (DeepSeek-V3, Section 3.5.2).
+                casts += 2.0 * cast * of(m, n) + 2.0 * of(m, k);
+            }
+            Pass::Forward | Pass::None => {
+                push(m, n, k, element);
+                casts += cast * of(m, k);
+            }
+        }
+        if precision == Precision::Fp8 {
+            self.found.other_bytes += casts;
+        }
+    }
+
+    /// Gate and up projections in one, the activation, the down projection.
+    fn swiglu(&mut self, [m, hidden, width, groups]: [u64; 4], precision: Precision) {
+        self.product([m, 2 * width, hidden, groups], precision);
+        self.product([m, hidden, width, groups], precision);
+        self.elements(3 * m * width * groups);
+    }
+
+    /// Elements that are read or written besides: forward so many, backward twice.
+    fn elements(&mut self, forward: u64) {
+        let passes = if self.pass == Pass::Backward { 2.0 } else { 1.0 };
+        let element = f64::from(self.job.training.activation_bytes);
+        self.found.other_bytes += passes * element * forward as f64;
+    }
+
+    fn scores(&mut self) {
+        let (job, attention) = (self.job, &self.job.model.attention);
+        let heads = u64::from(attention.heads());
+        let [key_width, value_width] = attention.score_widths().map(|all| all / heads);
+        let length = u64::from(job.training.sequence_length);
+        self.found.kernels.push(Kernel::Scores(Scores {
+            sequences: u64::from(job.training.micro_batch),
+            heads: heads / u64::from(job.parallelism.tp),
+            queries: length / u64::from(job.parallelism.cp),
+            keys: length,
+            key_width,
+            value_width,
+            pass: self.pass,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

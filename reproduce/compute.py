@@ -1,0 +1,214 @@
+"""Put tables into docs/compute.md: times by shape, and whole trainings, beside what was published.
+
+``python reproduce/compute.py products`` puts the curve beside DeepGEMM's table, ``trainings`` the
+utilisation of four trainings beside what their publications say, with and without communication.
+No constant of the curve was chosen on either.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lightloom import Scenario, _core, simulate
+from lightloom.runs.scenario import speed
+
+PAGE = Path(__file__).parents[1] / "docs" / "compute.md"
+
+# DeepGEMM's README of February 2025 (github.com/deepseek-ai/DeepGEMM), FP8 on H800: groups, m, n,
+# k, Tflop/s; dense, grouped as a training's experts are, grouped as in decoding.
+DEEPGEMM = (
+    (1, 64, 2112, 7168, 206), (1, 64, 24576, 1536, 289), (1, 64, 32768, 512, 219),
+    (1, 64, 7168, 16384, 336), (1, 64, 4096, 7168, 287), (1, 64, 7168, 2048, 295),
+    (1, 128, 2112, 7168, 352), (1, 128, 24576, 1536, 535), (1, 128, 32768, 512, 358),
+    (1, 128, 7168, 16384, 645), (1, 128, 4096, 7168, 533), (1, 128, 7168, 2048, 510),
+    (1, 4096, 2112, 7168, 1058), (1, 4096, 24576, 1536, 990), (1, 4096, 32768, 512, 590),
+    (1, 4096, 7168, 16384, 1358), (1, 4096, 4096, 7168, 1304), (1, 4096, 7168, 2048, 1025),
+    (4, 8192, 4096, 7168, 1297), (4, 8192, 7168, 2048, 1099), (8, 4096, 4096, 7168, 1288),
+    (8, 4096, 7168, 2048, 1093), (1, 1024, 4096, 7168, 1233), (1, 1024, 7168, 2048, 925),
+    (2, 512, 4096, 7168, 1040), (2, 512, 7168, 2048, 916), (4, 256, 4096, 7168, 932),
+    (4, 256, 7168, 2048, 815),
+)  # fmt: skip
+
+# A network without a time of its own.
+FREE = {
+    "fabric.link_bandwidth": "10 Tbps",
+    "fabric.link_delay": "0 s",
+    "cluster.scale_up_bandwidth": "12.5 TB/s",
+    "cluster.scale_up_delay": "0 s",
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """A published training, as far as it can be run.
+
+    Parameters
+    ----------
+    published
+        Model FLOPs utilisation.
+    replicas, micro_batches
+        That are run. Where two numbers of micro-batches are, time grows by as much for each one up
+        to `wanted`, the job's.
+    """
+
+    name: str
+    preset: str
+    values: dict[str, Any]
+    published: float
+    replicas: int
+    micro_batches: tuple[int, ...]
+    wanted: int
+    split: dict[str, int] = field(default_factory=dict)
+
+
+LLAMA = {
+    "training.sequence_length": 8192,
+    "training.micro_batch": 1,
+    "training.schedule": "interleaved",
+}
+
+
+def _llama(gpus: str, chunks: int, micro_batches: int, published: float) -> Training:
+    """Return the 405B with so many chunks a stage, of which the report says nothing."""
+    # 126 layers do not fill 128 chunks: the report leaves the first and the last one empty.
+    layers = {"model.layers": 128, "model.dense_layers": 128} if chunks == 8 else {}
+    return Training(
+        f"Llama 3 405B, {gpus} H100, {chunks} chunks a stage{' of 128 layers' if layers else ''}",
+        "llama-3-405b", {**LLAMA, **layers, "training.virtual_stages": chunks},
+        published, 4, (micro_batches,), micro_batches,
+    )  # fmt: skip
+
+
+MOE = {
+    "gating.trace": "uniform",
+    "training.sequence_length": 4096,
+    "training.micro_batch": 1,
+    "training.schedule": "interleaved",
+    "training.virtual_stages": 7,
+}
+DEEPSEEK = {
+    "gating.trace": "uniform",
+    "training.sequence_length": 4096,
+    "training.micro_batch": 1,
+    "training.dispatch_bytes": 1,
+    "compute.gpu": "h800",
+    "compute.products": "fp8",
+}
+# Of H100 and H800.
+CEILINGS = {
+    "compute.matmul_ceiling": 0.803,
+    "compute.matmul_ceiling_fp8": 0.709,
+    "compute.scores_efficiency": 0.55,
+}
+# Communication takes 20 of 132 multiprocessors (arXiv 2412.19437, Section 3.2.2).
+LEFT = 112 / 132
+FEWER_SMS = {"compute.sms": 112, **{key: share * LEFT for key, share in CEILINGS.items()}}
+# A layer that predicts one more token.
+PREDICTION = {"model.layers": 62}
+SPLIT_V3 = {"tp": 1, "ep": 64, "pp": 16}
+# arXiv 2407.21783, Table 4; 2504.14960, Table 1; 2412.19437, Table 1 and 2505.09343, Table 4.
+TRAININGS = (
+    *(_llama("8,192", chunks, 32, 0.43) for chunks in (2, 4, 8)),
+    *(_llama("16,384", chunks, 16, 0.41) for chunks in (4, 8)),
+    Training("Mixtral 8x22B, 128 H100", "mixtral-8x22b", MOE, 0.493, 1, (32,), 32,
+             {"tp": 2, "ep": 8, "pp": 8}),
+    *(
+        Training(f"Qwen2-57B-A14B, 64 H100, TP {tp}, EP {ep}, PP {pp}", "qwen2-57b-a14b", MOE,
+                 0.390, 64 // (tp * ep * pp), (count,), count, {"tp": tp, "ep": ep, "pp": pp})
+        for tp, ep, pp, count in ((1, 8, 4, 16), (2, 4, 4, 32), (2, 8, 4, 32), (4, 4, 4, 64))
+    ),
+    Training("DeepSeek-V3, 2,048 H800, nothing overlapped", "deepseek-v3", DEEPSEEK,
+             0.389, 1, (16, 32), 120, SPLIT_V3),
+    Training("DeepSeek-V3, all communication hidden, on 112 of 132 multiprocessors", "deepseek-v3",
+             {**DEEPSEEK, **FEWER_SMS, **FREE}, 0.389, 1, (16, 32), 120, SPLIT_V3),
+    Training("the same with a layer more, for prediction", "deepseek-v3",
+             {**DEEPSEEK, **FEWER_SMS, **PREDICTION, **FREE}, 0.389, 1, (16, 32), 120, SPLIT_V3),
+)  # fmt: skip
+
+
+def products() -> Iterator[tuple[str, ...]]:
+    """Yield a row a shape: the published rate, the curve's, and their ratio."""
+    yield "groups", "m", "n", "k", "published", "curve", "error"
+    by_shape = {"gpu": "h800", "efficiency": "shape", "products": "fp8"}
+    job = Scenario.preset("deepseek-v3", compute=by_shape)
+    compute = json.dumps(job.to_core()["compute"])
+    asked = [(m, n, k, groups, True) for groups, m, n, k, _ in DEEPGEMM]
+    errors = []
+    for (groups, m, n, k, published), (seconds, _) in zip(
+        DEEPGEMM, _core.product_times(compute, asked), strict=True
+    ):
+        found = 2 * groups * m * n * k / seconds / 1e12
+        errors.append(abs(found / published - 1))
+        cells = (groups, m, n, k, published, f"{found:.0f}", f"{found / published - 1:+.0%}")
+        yield tuple(map(str, cells))
+    worst = max(errors)
+    print(f"mean {sum(errors) / len(errors):.3f}, worst {worst:.3f}", file=sys.stderr)
+
+
+def trainings() -> Iterator[tuple[str, ...]]:
+    """Yield a row a training: its utilisation as published, and as found in four ways."""
+    yield (
+        "training", "published", "by shape", "error", "without communication",
+        "ceilings a tenth lower", "half of the peak for all", "tokens/s a GPU",
+    )  # fmt: skip
+    for one in TRAININGS:
+        by_shape = {"compute.efficiency": "shape"}
+        shape = _speed(one, by_shape)
+        free = _speed(one, {**by_shape, **FREE})
+        own = {key: one.values.get(key, share) for key, share in CEILINGS.items()}
+        lower = _speed(one, {**by_shape, **{key: 0.9 * share for key, share in own.items()}})
+        found = shape["mfu"]
+        cells = (
+            one.name, f"{one.published:.1%}", f"{found:.1%}", f"{found / one.published - 1:+.0%}",
+            f"{free['mfu']:.1%}", f"{lower['mfu']:.1%}", f"{_speed(one, {})['mfu']:.1%}",
+            f"{shape['tokens_per_s_per_gpu']:.0f}",
+        )  # fmt: skip
+        print(*cells, f"full {shape['mfu_full_attention']:.3f}", sep="; ", file=sys.stderr)
+        yield cells
+
+
+def _speed(one: Training, more: dict[str, Any]) -> dict[str, float]:
+    """Return the figures of speed of a training's own number of micro-batches."""
+    split = {f"parallelism.{key}": value for key, value in one.split.items()}
+    base = Scenario.preset(one.preset, **{**split, **one.values, **_filled(one, split)})
+    base = base.with_(more)
+    times = []
+    for count in one.micro_batches:
+        job = base.with_({"training.micro_batches": count})
+        row = simulate(job, progress=False).rows[0]
+        times.append((count, row["iteration_s"]))
+        parts = {k: round(row[k], 3) for k in ("iteration_s", "compute_s", "exposed_a2a_s",
+                                               "exposed_other_s")}  # fmt: skip
+        print(f"  {one.name} {sorted(more)[:2]} {count}: {parts}", file=sys.stderr)
+    (count, took), *rest = times
+    if rest:
+        each = (rest[0][1] - took) / (rest[0][0] - count)
+        took += each * (one.wanted - count)
+    return speed(base.with_({"training.micro_batches": one.wanted}), took)
+
+
+def _filled(one: Training, split: dict[str, int]) -> dict[str, Any]:
+    """Return the GPUs of as many replicas as are run, and any number of micro-batches that fits."""
+    own = Scenario.preset(one.preset, **split).parallelism if split else None
+    parallelism = own or Scenario.preset(one.preset, gpus=1024).parallelism
+    gpus = parallelism.block * parallelism.pp * one.replicas
+    return {"cluster.gpus": gpus, "training.micro_batches": one.micro_batches[0]}
+
+
+def main(table: str) -> None:
+    """Run what one table needs, and write it between its marks."""
+    first, *rows = {"products": products, "trainings": trainings}[table]()
+    lines = [first, ("---",) * len(first), *rows]
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    before, begin, rest = PAGE.read_text("utf-8").partition(f"<!-- {table}: begin -->\n")
+    _, end, after = rest.partition(f"<!-- {table}: end -->\n")
+    PAGE.write_text(before + begin + text + end + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
