@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lightloom import engines, fabrics, failures, kinds
+from lightloom import engines, fabrics, failures, kinds, schedules
 from lightloom import model as models
 from lightloom.model import Misfit
 from lightloom.sections import Host
@@ -29,6 +29,7 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     yield from of_cluster(scenario)
     yield from _parallelism(scenario)
     yield from _training(scenario)
+    yield from schedules.misfits(scenario)
     yield from _blocks(scenario)
     yield from of_network(scenario)
     if scenario.record.replicas > scenario.dp:
@@ -161,10 +162,11 @@ def _training(scenario: Scenario) -> Iterator[Misfit]:
             "training.sequence_length",
             f"must be a multiple of tp * cp = {split.tp * split.cp}, which share a sequence",
         )
-    if training.schedule == "1f1b" and training.virtual_stages != 1:
+    if training.schedule != "interleaved" and training.virtual_stages != 1:
         yield (
             "training.virtual_stages",
-            'nothing reads it for schedule "1f1b"; allowed: 1, or schedule "interleaved"',
+            f'nothing reads it for schedule "{training.schedule}"; allowed: 1, or schedule '
+            '"interleaved"',
         )
     if training.schedule == "interleaved":
         if training.virtual_stages < 2:

@@ -5,6 +5,8 @@ use crate::error::{WorkloadError, require};
 use crate::job::Job;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
+use crate::split::of_weights;
+use crate::training::Mode;
 use lightloom_units::Time;
 
 /// One line of provenance.
@@ -25,6 +27,8 @@ pub struct ComputeOrigin {
 pub struct Profile {
     origins: Vec<ComputeOrigin>,
     expert: [ExpertTime; 2],
+    /// By component: see [`Model::weight_share`](crate::Model).
+    weight_shares: Vec<(Component, f64)>,
 }
 
 /// The time of routed experts as a function of the most loaded rank's tokens.
@@ -50,6 +54,7 @@ impl Profile {
             tokens: tokens as f64,
             tp: f64::from(p.tp),
             bytes_per_element: f64::from(job.training.activation_bytes),
+            weight_bytes: f64::from(job.weight_bytes()),
         };
         let tokens = load(job.tokens_per_rank());
         let assignments = load(job.assignments_per_rank());
@@ -57,7 +62,13 @@ impl Profile {
         let sequence = job.training.sequence_length;
         let mut works = vec![
             (Component::Embedding, model.embedding_work(tokens)),
-            (Component::Attention, model.attention_work(tokens, sequence)),
+            (
+                Component::Attention,
+                match job.training.mode {
+                    Mode::Decode => model.decode_attention_work(tokens, sequence),
+                    _ => model.attention_work(tokens, sequence),
+                },
+            ),
         ];
         if model.moe_layers() > 0 {
             works.push((Component::Gate, model.gate_work(tokens)));
@@ -69,18 +80,18 @@ impl Profile {
         if model.dense_mlp_layers() > 0 {
             works.push((Component::DenseMlp, model.dense_mlp_work(tokens)));
         }
-        works.push((Component::Head, model.head_work(tokens)));
+        works.push((Component::Head, model.head_work(load(job.logits()))));
 
         let slowdown = slowdown(compute, &works, job.training.micro_batch);
         let mut origins = Vec::with_capacity(2 * works.len() + 1);
         let mut expert = [ExpertTime::Linear { token_s: 0.0 }; 2];
-        for (component, mut work) in works {
+        for &(component, mut work) in &works {
             let as_given = multiplies(component) && slowdown != 1.0;
             let unmeasured = if as_given { Origin::Scaled } else { Origin::Roofline };
             if as_given {
                 work.flops *= slowdown;
             }
-            for (index, pass) in PASSES.into_iter().enumerate() {
+            for (index, pass) in PASSES.into_iter().take(job.passes()).enumerate() {
                 let measured = compute.lookup(component, pass, job.training.micro_batch);
                 let passes = [1.0, 2.0][index];
                 if component == Component::Expert {
@@ -109,12 +120,14 @@ impl Profile {
         }
         let slowest_step =
             (0..p.pp).map(|stage| job.optimizer_time(stage)).max().unwrap_or(Time::ZERO);
-        origins.push(ComputeOrigin {
-            component: Component::Optimizer,
-            pass: Pass::None,
-            origin: Origin::Roofline,
-            time: slowest_step,
-        });
+        if job.training.mode == Mode::Train {
+            origins.push(ComputeOrigin {
+                component: Component::Optimizer,
+                pass: Pass::None,
+                origin: Origin::Roofline,
+                time: slowest_step,
+            });
+        }
         for line in &origins {
             require(line.time <= LONGEST, "compute.peak_flops", compute.peak_flops, || {
                 format!(
@@ -124,7 +137,16 @@ impl Profile {
                 )
             })?;
         }
-        Ok(Profile { origins, expert })
+        let share = |&(component, _): &(Component, Work)| {
+            (component, model.weight_share(component, sequence))
+        };
+        Ok(Profile { origins, expert, weight_shares: works.iter().map(share).collect() })
+    }
+
+    /// Of a component's whole backward time, what its weights' gradients take if they are computed apart.
+    pub(crate) fn of_weights(&self, component: Component, backward: Time) -> Time {
+        let known = self.weight_shares.iter().find(|(of, _)| *of == component);
+        of_weights(backward, known.map_or(0.0, |&(_, share)| share))
     }
 
     /// Where each compute time of the job comes from.
@@ -182,6 +204,27 @@ impl Job {
     pub fn profile(&self) -> Result<Profile, WorkloadError> {
         self.validate()?;
         Profile::new(self)
+    }
+
+    /// Bytes of an element of weights.
+    fn weight_bytes(&self) -> u32 {
+        match self.training.mode {
+            Mode::Train => self.training.activation_bytes,
+            _ => self.training.weight_bytes,
+        }
+    }
+
+    /// Passes of a micro-batch.
+    fn passes(&self) -> usize {
+        if self.training.mode == Mode::Train { 2 } else { 1 }
+    }
+
+    /// Tokens whose logits a rank computes.
+    fn logits(&self) -> u64 {
+        match self.training.mode {
+            Mode::Prefill => self.training.micro_batch.into(),
+            _ => self.tokens_per_rank(),
+        }
     }
 
     /// The optimizer step of a stage: bound by memory.

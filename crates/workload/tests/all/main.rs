@@ -1,4 +1,5 @@
 //! Every test of the interfaces of this crate, in one program: linking costs more than compiling.
 
 mod graph;
+mod overlap;
 mod spec;
