@@ -1,12 +1,13 @@
 """All-to-alls beside computation, split backward passes, forward passes alone: whole runs.
 
-Closed forms of the task graph are in ``crates/workload/tests/all/overlap.rs``; here engines and fabrics
-carry it out.
+Closed forms of the task graph are in ``crates/workload/tests/all/overlap.rs``; here engines and
+fabrics carry it out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ def rows_by_block(done: Finished) -> dict[tuple[int, int], list[dict[str, Any]]]
 
 def one_at_a_time(rows: list[dict[str, Any]], kinds: tuple[str, ...]) -> None:
     spans = sorted((row["start_ps"], row["end_ps"]) for row in rows if row["kind"] in kinds)
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
 SCHEDULES: dict[str, dict[str, Any]] = {

@@ -157,7 +157,8 @@ def _parallelism(scenario: Scenario) -> Iterator[Misfit]:
 
 def _training(scenario: Scenario) -> Iterator[Misfit]:
     training, split = scenario.training, scenario.parallelism
-    if training.sequence_length % (split.tp * split.cp):
+    shared = training.mode != "decode"
+    if shared and training.sequence_length % (split.tp * split.cp):
         yield (
             "training.sequence_length",
             f"must be a multiple of tp * cp = {split.tp * split.cp}, which share a sequence",
@@ -239,8 +240,15 @@ def _railx(fabric: Any, network: Network) -> Iterator[Misfit]:
     if fabric.ocs_delay is not None:
         if network.failures:
             yield "failures", "none with fabric.ocs_delay: paths lead around what stands"
-        if not hasattr(network, "training"):
+        training = getattr(network, "training", None)
+        if training is None:
             yield "fabric.ocs_delay", "nothing reads it: a collective by itself has no turns"
+        elif training.overlap != "none":
+            yield (
+                "fabric.ocs_delay",
+                f'nothing reads it with training.overlap = "{training.overlap}": what two '
+                "micro-batches send at once has no turns",
+            )
     engine = network.engine
     if isinstance(engine, engines.PacketEngine) and _pauses(engine.switch.overflow):
         yield (

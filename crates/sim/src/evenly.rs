@@ -119,13 +119,6 @@ pub(crate) fn following(graph: &TaskGraph, counts: impl Fn(u32) -> bool) -> Vec<
     };
     let mut known = vec![None; graph.len()];
     let tasks = 0..graph.len() as u32;
-    if graph.overlaps {
-        // A block's computation is one long chain then: from its end on, nothing recurs deeply.
-        let order = graph.topological_order().unwrap_or_default();
-        order.into_iter().rev().for_each(|task| {
-            after(graph, task, &counts, &mut known);
-        });
-    }
     let after = |task| counts(task).then(|| after(graph, task, &counts, &mut known)).flatten();
     tasks.map(after).collect()
 }
