@@ -20,7 +20,7 @@ use crate::error::{WorkloadError, require};
 use crate::gating::Gating;
 use crate::job::Job;
 use crate::overlap::{Resources, Unit};
-use crate::parallelism::{Axis, BlockId, Parallelism, Scope};
+use crate::parallelism::{Axis, BlockId, Scope};
 use crate::pipeline::Pass;
 use crate::profile::Profile;
 use crate::rounds::{Round, Step, rounds};

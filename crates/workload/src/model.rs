@@ -353,7 +353,7 @@ pub(crate) struct Load {
 impl Load {
     /// Memory traffic: the weights once, and for each token `whole` elements on each GPU and
     /// `shard` elements split over TP.
-    fn bytes(self, weights: Weights, whole: f64, shard: f64) -> f64 {
+    pub fn bytes(self, weights: Weights, whole: f64, shard: f64) -> f64 {
         let weights = weights.split as f64 / self.tp + weights.replicated as f64;
         self.weight_bytes * weights
             + self.bytes_per_element * self.tokens * (whole + shard / self.tp)

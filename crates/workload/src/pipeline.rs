@@ -232,7 +232,8 @@ mod tests {
                     Pass::Backward => Some(Pass::Forward),
                     _ => None,
                 };
-                prop_assert!(before.is_none_or(|pass| done.contains(&Slot { pass, ..*slot })));
+                let there = before.is_none_or(|pass| done.contains(&Slot { pass, ..*slot }));
+                prop_assert!(there);
                 in_flight += match slot.pass { Pass::Forward => 1, Pass::Weight => -1, _ => 0 };
                 prop_assert!(in_flight <= i64::from(stages));
             }

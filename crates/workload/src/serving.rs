@@ -25,7 +25,7 @@ impl Model {
         let (split, replicated) = self.attention.matrices(u64::from(self.hidden));
         let context = f64::from(context);
         let weights = 2.0 * (split + replicated) as f64 * load.weight_speed();
-                let [shared, sharded] = self.attention.cache_widths().map(|width| width as f64);
+        let [shared, sharded] = self.attention.cache_widths().map(|width| width as f64);
         let (hidden, widths) = (f64::from(self.hidden), self.attention.decode_widths() as f64);
         // As in training, but for keys and values: those of the context are read, a token's are written.
         let whole = 2.0 * hidden + shared * (context + 1.0);

@@ -83,7 +83,8 @@ proptest! {
                 prop_assert!(done.insert(slot));
                 match slot.pass {
                     Pass::Backward => {
-                        prop_assert!(done.contains(&Slot { pass: Pass::Forward, ..slot }));
+                        let there = done.contains(&Slot { pass: Pass::Forward, ..slot });
+                        prop_assert!(there);
                         if defers {
                             left.insert(Slot { pass: Pass::Weight, ..slot });
                         }
