@@ -14,14 +14,15 @@ from lightloom import Scenario
 from lightloom.overlap import alone
 from lightloom.simulation import run_all
 
-# A quarter of DeepSeek-V3's pipeline: four stages of four layers, each as in the whole of sixteen.
+# An eighth of DeepSeek-V3's pipeline: two stages of four layers, each as in the whole of sixteen.
 JOB: dict[str, Any] = {
-    "model.layers": 16,
+    "model.layers": 8,
     "model.dense_layers": 0,
-    "parallelism.pp": 4,
-    "cluster.gpus": 256,
+    "model.dense_intermediate": 0,
+    "parallelism.pp": 2,
+    "cluster.gpus": 128,
     "training.micro_batch": 1,
-    "training.micro_batches": 16,
+    "training.micro_batches": 8,
     "engine.tolerance": 0.005,
     "fabric.link_bandwidth": "400 Gbps",
 }

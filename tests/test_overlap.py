@@ -37,6 +37,7 @@ def job(fabric: str = "fat-tree", **changes: Any) -> Scenario:
         "cluster.nics_per_server": 4,
         "gating.trace": "uniform",
         **({"fabric.optical_nics": 3} if fabric == "mixnet" else {}),
+        **({"fabric.degree": 4} if fabric == "topoopt" else {}),
         **changes,
     }
     return Scenario.preset("mixtral-8x7b", **values)
@@ -90,6 +91,8 @@ def test_a_block_does_one_thing_of_a_kind_at_a_time(name: str, fabric: str) -> N
             for kinds in (A2A, COMPUTES):
                 spent = sum(r["end_ps"] - r["start_ps"] for r in rows if r["kind"] in kinds)
                 assert spent <= split["iteration"]
+    if fabric != "fat-tree":
+        return  # delegates hand on bytes inside servers, as many as their circuits ask for
     tokens = [
         sum(row["bytes"] for row in done.tables["tasks"].to_pylist() if row["kind"] in A2A)
         for done in both
@@ -99,23 +102,21 @@ def test_a_block_does_one_thing_of_a_kind_at_a_time(name: str, fabric: str) -> N
 
 def test_all_to_alls_hide_on_a_real_fabric_as_in_closed_form() -> None:
     """Six computations and four all-to-alls a layer and micro-batch, each no longer than a run."""
-    fast = {"fabric.link_bandwidth": "800 Gbps", "training.sequence_length": 8192}
+    fast = {
+        "fabric.link_bandwidth": "800 Gbps",
+        "training.sequence_length": 8192,
+        "training.overlap_gradients": False,  # nothing else is on the links meanwhile
+    }
     plain, beside = (
         finished(job(**fast, **{"training.overlap": o})) for o in ("none", "two-batches")
     )
     rows = plain.tables["tasks"].to_pylist()
-    spans: dict[str, int] = defaultdict(int)
-    for row in rows:
-        spans["a2a" if row["kind"] in A2A else "other"] += row["end_ps"] - row["start_ps"]
-    tail = sum(
-        row["end_ps"] - row["start_ps"] for row in rows if row["kind"] in ("dp_dense", "optimizer")
-    )
+    sent = sum(row["end_ps"] - row["start_ps"] for row in rows if row["kind"] in A2A)
     before, after = parts(plain)["iteration"], parts(beside)["iteration"]
-    assert before == pytest.approx(spans["a2a"] + spans["other"], rel=0.05) or tail
     # All but a micro-batch's all-to-alls are hidden: those of the first forward and last backward.
-    assert before - after == pytest.approx(spans["a2a"] * 3 / 4, rel=0.02)
-    assert alone(beside.tables["tasks"]) * 1e12 == pytest.approx(spans["a2a"] / 4, rel=0.02)
-    assert alone(plain.tables["tasks"]) * 1e12 == pytest.approx(spans["a2a"], rel=0.02)
+    assert before - after == pytest.approx(sent * 3 / 4, rel=1e-3)
+    assert alone(beside.tables["tasks"]) * 1e12 == pytest.approx(sent / 4, rel=1e-3)
+    assert alone(plain.tables["tasks"]) * 1e12 == pytest.approx(sent, rel=1e-3)
 
 
 @pytest.mark.parametrize("policy", ["block", "hide", "reuse", "predict", "inside"])
