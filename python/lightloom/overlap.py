@@ -8,9 +8,13 @@ block has an all-to-all under way and computes nothing. Checked: against a close
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+_Array = NDArray[Any]
 _EXCHANGES = ("dispatch", "combine")
 _COMPUTES = ("attention", "gate", "expert", "dense_mlp", "embedding", "head")
 
@@ -50,7 +54,7 @@ def alone(tasks: pa.Table) -> float:
     return total / len(blocks) / 1e12 if blocks else 0.0
 
 
-def _joined(start: np.ndarray, end: np.ndarray, chosen: np.ndarray) -> list[tuple[int, int]]:
+def _joined(start: _Array, end: _Array, chosen: _Array) -> list[tuple[int, int]]:
     """Return the intervals of the chosen rows, joined where they touch, in order."""
     joined: list[tuple[int, int]] = []
     for begin, over in sorted(zip(start[chosen].tolist(), end[chosen].tolist(), strict=True)):
