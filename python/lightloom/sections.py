@@ -51,24 +51,39 @@ class Parallelism(Section):
 class Training(Section):
     """One iteration: what a replica computes, in which order, at which precision."""
 
+    mode: Literal["train", "prefill", "decode"]
+    """`train`: a training iteration. Forward only, as models serve: `prefill`, whole sequences;
+    `decode`, one token of each sequence, which attends to a cache of `sequence_length` tokens. See
+    serving.md."""
     sequence_length: Width
-    """Tokens of a sequence."""
+    """Tokens of a sequence; with mode `decode`, those that a new token attends to."""
     micro_batch: Batches
     """Sequences of one micro-batch on each expert-parallel rank."""
     micro_batches: Batches
     """Micro-batches of a replica in one iteration."""
-    schedule: Literal["1f1b", "interleaved"]
-    """Of the pipeline: `1f1b`, or `interleaved` with `virtual_stages` chunks a stage."""
+    schedule: Literal["1f1b", "interleaved", "zero-bubble"]
+    """Of the pipeline: `1f1b`, `interleaved` with `virtual_stages` chunks a stage, or
+    `zero-bubble`: weights' gradients are computed where a stage would wait (ZB-H1)."""
     virtual_stages: Annotated[int, Field(ge=1, le=4096)]
     """Chunks of layers on each stage: 1 for `1f1b`, at least 2 for `interleaved`."""
     activation_bytes: Literal[1, 2, 4]
     """Bytes of one element of activations and of their gradients."""
     gradient_bytes: Literal[1, 2, 4]
     """Bytes of one element of the weights' gradients, as they are summed."""
+    weight_bytes: Literal[1, 2, 4]
+    """Forward only: bytes of one element of weights. Products with weights of half as many bytes as
+    activations (1: FP8) are twice as fast; nothing reads it with mode `train`."""
     dispatch_bytes: Literal[1, 2, 4]
     """Bytes of one element sent to an expert (1: FP8); what returns has `activation_bytes`."""
     overlap_gradients: bool
     """`true`: a layer's gradients are summed while the backward pass goes on; `false`: after it."""
+    overlap: Literal["none", "two-batches", "dualpipe"]
+    """Whether all-to-alls run beside the computation of another micro-batch on the same GPUs.
+    `two-batches`: a forward with a backward as in Megatron-Core, two forwards where nothing is
+    trained; `dualpipe`: DeepSeek-V3's pipeline from both ends. See overlap.md."""
+    communication_share: Annotated[float, Field(ge=0, lt=1)]
+    """With `overlap`: share of a GPU's multiprocessors that all-to-alls take from what is computed
+    beside them."""
 
 
 class Measured(Section):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lightloom import engines, fabrics, failures, kinds
+from lightloom import engines, fabrics, failures, kinds, schedules
 from lightloom import model as models
 from lightloom.model import Misfit
 from lightloom.sections import Host
@@ -30,6 +30,7 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     yield from of_cluster(scenario)
     yield from _parallelism(scenario)
     yield from _training(scenario)
+    yield from schedules.misfits(scenario)
     yield from _blocks(scenario)
     yield from of_network(scenario)
     if scenario.record.replicas > scenario.dp:
@@ -134,8 +135,15 @@ def _gating(scenario: Scenario) -> Iterator[Misfit]:
 
 def _compute(scenario: Scenario) -> Iterator[Misfit]:
     """Yield what times by shape, and products at 8 bits, need to be known of the GPU."""
-    compute = scenario.compute
+    compute, mode = scenario.compute, scenario.training.mode
     eight = compute.products == "fp8"
+    for key, allowed, instead in (
+        ("efficiency", "share", ""),
+        ("products", "bf16", ", and training.weight_bytes = 1 for weights at 8 bits"),
+    ):
+        if mode != "train" and getattr(compute, key) != allowed:
+            reason = f'is of training; allowed with training.mode = "{mode}": "{allowed}"{instead}'
+            yield f"compute.{key}", reason
     if eight and compute.peak_fp8 is None:
         yield "compute.products", "needs compute.peak_fp8: what the GPU multiplies at 8 bits"
     if compute.efficiency == "share":
@@ -185,15 +193,17 @@ def _parallelism(scenario: Scenario) -> Iterator[Misfit]:
 
 def _training(scenario: Scenario) -> Iterator[Misfit]:
     training, split = scenario.training, scenario.parallelism
-    if training.sequence_length % (split.tp * split.cp):
+    shared = training.mode != "decode"
+    if shared and training.sequence_length % (split.tp * split.cp):
         yield (
             "training.sequence_length",
             f"must be a multiple of tp * cp = {split.tp * split.cp}, which share a sequence",
         )
-    if training.schedule == "1f1b" and training.virtual_stages != 1:
+    if training.schedule != "interleaved" and training.virtual_stages != 1:
         yield (
             "training.virtual_stages",
-            'nothing reads it for schedule "1f1b"; allowed: 1, or schedule "interleaved"',
+            f'nothing reads it for schedule "{training.schedule}"; allowed: 1, or schedule '
+            '"interleaved"',
         )
     if training.schedule == "interleaved":
         if training.virtual_stages < 2:
@@ -266,8 +276,15 @@ def _railx(fabric: Any, network: Network) -> Iterator[Misfit]:
     if fabric.ocs_delay is not None:
         if network.failures:
             yield "failures", "none with fabric.ocs_delay: paths lead around what stands"
-        if not hasattr(network, "training"):
+        training = getattr(network, "training", None)
+        if training is None:
             yield "fabric.ocs_delay", "nothing reads it: a collective by itself has no turns"
+        elif training.overlap != "none":
+            yield (
+                "fabric.ocs_delay",
+                f'nothing reads it with training.overlap = "{training.overlap}": what two '
+                "micro-batches send at once has no turns",
+            )
     engine = network.engine
     if isinstance(engine, engines.PacketEngine) and _pauses(engine.switch.overflow):
         yield (

@@ -13,7 +13,7 @@ use lightloom_railx::fit::Groups;
 use lightloom_railx::turns::Over;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::{Algorithm, hierarchical};
-use lightloom_workload::{BlockId, Comm, Gating, Job, Scope, TaskGraph, build};
+use lightloom_workload::{BlockId, Comm, Gating, Job, Overlap, Scope, TaskGraph, build};
 use std::collections::BTreeMap;
 
 /// The dimensions of a job beyond a server, the one whose ranks are neighbouring servers first.
@@ -226,8 +226,15 @@ impl Even {
         let (stages, chunks) =
             (u64::from(job.parallelism.pp), u64::from(job.training.virtual_stages));
         let rounds = u64::from(job.training.micro_batches) + (stages - 1).div_ceil(chunks);
-        // Interleaved schedules take one a stage.
-        job.training.micro_batches = if chunks > 1 { job.parallelism.pp } else { 1 };
+        // Interleaved schedules take one a stage, DualPipe two. What runs beside what is no matter here.
+        job.training.micro_batches = match job.training.overlap {
+            Overlap::Dualpipe => 2 * job.parallelism.pp,
+            _ if chunks > 1 => job.parallelism.pp,
+            _ => 1,
+        };
+        if job.training.overlap == Overlap::TwoBatches {
+            job.training.overlap = Overlap::None;
+        }
         let built = u64::from(job.training.micro_batches);
         let (times, sends) =
             (rounds.div_ceil(built), 2 * (stages * chunks - 1).div_ceil(chunks * built));

@@ -1,13 +1,15 @@
 //! Assembles a training iteration: every layer and micro-batch of every replica and stage.
 //!
-//! Modelled: each block runs its pipeline slots in the schedule's order, one chain of tasks a slot:
+//! Modelled: each block runs its pipeline's [rounds](crate::rounds) in order, one chain of tasks a slot;
+//! two slots of a round share the block ([`crate::overlap`]):
 //! forward attention -> tp -> gate -> dispatch -> tp -> expert -> tp -> combine (a dense layer:
 //! attention -> tp -> MLP -> tp), backward in reverse; sends to neighbouring stages leave the
 //! chain; gradients of a layer are summed, one sum after the other, when the last micro-batch has
-//! left it on all replicas; then the optimizer. Without a partner (EP 1, TP 1, ...) there is no task.
+//! left it on all replicas; then the optimizer. Where nothing is trained, there is but the way
+//! forward. Without a partner (EP 1, TP 1, ...) there is no task.
 //! Ignored: activation recomputation; overlap of a block's communication with its own compute
-//! other than sends, gradient sums and the CP ring (which runs beside attention); the CP ring
-//! carries keys and values once in each pass; TP collectives after a dispatch carry the most
+//! other than all-to-alls if asked for, sends, gradient sums and the CP ring (which runs beside
+//! attention); the CP ring carries keys and values once in each pass; TP collectives after a dispatch carry the most
 //! loaded rank's tokens on every rank; gradient clipping, data loading, checkpoints.
 //! Checked: closed forms of the pipeline's length and of all volumes; acyclic over random shapes;
 //! each (layer, micro-batch, pass, replica) once, each after what it needs.
@@ -17,9 +19,13 @@ use crate::dag::{Action, Comm, GraphBuilder, Task, TaskGraph, TaskKind};
 use crate::error::{WorkloadError, require};
 use crate::gating::Gating;
 use crate::job::Job;
-use crate::parallelism::{Axis, BlockId, Parallelism, Scope};
-use crate::pipeline::{Pass, Slot, pipeline_order};
+use crate::overlap::{Resources, Unit};
+use crate::parallelism::{Axis, BlockId, Scope};
+use crate::pipeline::Pass;
 use crate::profile::Profile;
+use crate::rounds::{Round, Step, rounds};
+use crate::training::Mode;
+use lightloom_units::Time;
 use std::ops::Range;
 
 /// Builds the task graph of one iteration.
@@ -44,7 +50,8 @@ pub fn build(job: &Job, gating: &Gating) -> Result<TaskGraph, WorkloadError> {
         format!("{} EP ranks", gating.ranks()),
         || "was fitted to another job; fit it to this one".into(),
     )?;
-    let graph = Assembly::new(job, gating, &profile).run();
+    let mut graph = Assembly::new(job, gating, &profile).run();
+    graph.overlaps = job.overlaps();
     let busy: u128 = graph.duration.iter().map(|time| u128::from(time.ps())).sum();
     require(busy < 1 << 62, "compute.peak_flops", job.compute.peak_flops, || {
         "all compute together would last more than 53 days".into()
@@ -56,6 +63,8 @@ pub fn build(job: &Job, gating: &Gating) -> Result<TaskGraph, WorkloadError> {
 struct Bucket {
     kind: TaskKind,
     layer: i32,
+    /// The part of the model that has them.
+    part: u32,
     bytes_per_gpu: u64,
     /// The tasks after which they are complete, one a replica.
     ready: Vec<u32>,
@@ -88,6 +97,16 @@ struct Chain<'a, 'b> {
     tail: Span,
     micro_batch: u32,
     pass: Pass,
+    /// The part of the model that is run.
+    part: u32,
+    /// Whether gradients of weights are left for a slot of their own.
+    defers: bool,
+    /// Whether another slot goes through the block at once.
+    beside: bool,
+    /// Where all-to-alls run beside computation: the tasks of the slot being built, and the orders that
+    /// the block has so far.
+    units: Vec<Unit>,
+    resources: Resources,
     /// First tasks of the slot being built.
     start: Option<Span>,
     buckets: &'b mut Vec<Bucket>,
@@ -113,13 +132,20 @@ impl<'a> Assembly<'a> {
     }
 
     fn run(mut self) -> TaskGraph {
-        let Parallelism { dp, pp, .. } = self.job.parallelism;
-        for stage in 0..pp {
+        let pp = self.job.parallelism.pp;
+        let copies = self.job.parameter_copies();
+        // With two copies of each stage's layers, two stages sum their gradients together.
+        for stage in 0..pp / copies {
             let mut buckets = Vec::new();
-            let ends: Vec<Span> = (0..dp)
-                .map(|replica| self.block(BlockId { replica, stage }, &mut buckets))
-                .collect();
-            self.gradients_and_optimizer(stage, &buckets, &ends);
+            let mut ends = self.stage(stage, &mut buckets);
+            if copies > 1 {
+                let mut others = Vec::new();
+                ends.extend(self.stage(pp - 1 - stage, &mut others));
+                join(&mut buckets, others);
+            }
+            if self.job.training.mode == Mode::Train {
+                self.gradients_and_optimizer(stage, &buckets, &ends);
+            }
         }
         for Arrival { send, slot } in std::mem::take(&mut self.arrivals) {
             for task in self.starts[slot].clone() {
@@ -129,24 +155,37 @@ impl<'a> Assembly<'a> {
         self.graph.finish()
     }
 
+    /// The blocks of a stage, each with its last tasks.
+    fn stage(&mut self, stage: u32, buckets: &mut Vec<Bucket>) -> Vec<(BlockId, Vec<u32>)> {
+        let blocks = (0..self.job.parallelism.dp).map(|replica| BlockId { replica, stage });
+        blocks.map(|block| (block, self.block(block, buckets))).collect()
+    }
+
     /// All slots of a block, in order; returns its last tasks.
-    fn block(&mut self, block: BlockId, buckets: &mut Vec<Bucket>) -> Span {
-        let (pp, t) = (self.job.parallelism.pp, &self.job.training);
-        let order = pipeline_order(t.schedule, pp, block.stage, t.micro_batches, t.virtual_stages);
+    fn block(&mut self, block: BlockId, buckets: &mut Vec<Bucket>) -> Vec<u32> {
+        let order = rounds(self.job, block.stage);
         let mut chain = Chain {
             all: self,
             block,
             tail: 0..0,
             micro_batch: 0,
             pass: Pass::None,
+            part: 0,
+            defers: false,
+            beside: false,
+            units: Vec::new(),
+            resources: Resources::default(),
             start: None,
             buckets,
             completed: 0,
         };
-        for slot in order {
-            chain.slot(slot);
+        for round in order {
+            chain.round(round);
         }
-        chain.tail
+        match chain.all.job.overlaps() {
+            true => chain.resources.ends().collect(),
+            false => chain.tail.collect(),
+        }
     }
 
     fn slot_index(&self, replica: u32, virtual_stage: u32, micro_batch: u32, pass: Pass) -> usize {
@@ -157,13 +196,18 @@ impl<'a> Assembly<'a> {
     }
 
     /// The sums of a stage's gradients, one after the other, then each replica's optimizer.
-    fn gradients_and_optimizer(&mut self, stage: u32, buckets: &[Bucket], ends: &[Span]) {
+    fn gradients_and_optimizer(
+        &mut self,
+        stage: u32,
+        buckets: &[Bucket],
+        ends: &[(BlockId, Vec<u32>)],
+    ) {
         let placement = self.job.placement();
         let mut last_sum = None;
-        let task = |kind, replica, layer, action| Task {
+        let task = |kind, block, layer, action| Task {
             kind,
             pass: Pass::None,
-            block: BlockId { replica, stage },
+            block,
             layer,
             micro_batch: -1,
             action,
@@ -178,13 +222,18 @@ impl<'a> Assembly<'a> {
             }
             let sum = Comm::AllReduce { stage, scope, bytes_per_gpu: bucket.bytes_per_gpu };
             let action = Action::Communicate(sum);
-            let id = self.graph.task(task(bucket.kind, 0, bucket.layer, action));
+            let id = self.graph.task(task(
+                bucket.kind,
+                BlockId { replica: 0, stage },
+                bucket.layer,
+                action,
+            ));
             if self.job.training.overlap_gradients {
                 for &ready in &bucket.ready {
                     self.graph.edge(ready, id);
                 }
             } else if last_sum.is_none() {
-                for end in ends.iter().cloned().flatten() {
+                for &end in ends.iter().flat_map(|(_, ends)| ends) {
                     self.graph.edge(end, id);
                 }
             }
@@ -194,9 +243,9 @@ impl<'a> Assembly<'a> {
             last_sum = Some(id);
         }
         let step = Action::Compute(self.job.optimizer_time(stage));
-        for (replica, end) in ends.iter().enumerate() {
-            let id = self.graph.task(task(TaskKind::Optimizer, replica as u32, -1, step));
-            for before in end.clone().chain(last_sum) {
+        for (block, ends) in ends {
+            let id = self.graph.task(task(TaskKind::Optimizer, *block, -1, step));
+            for before in ends.iter().copied().chain(last_sum) {
                 self.graph.edge(before, id);
             }
         }
@@ -204,44 +253,88 @@ impl<'a> Assembly<'a> {
 }
 
 impl Chain<'_, '_> {
-    fn slot(&mut self, slot: Slot) {
+    /// The slots of a round: one after the other in the block's chain, or, where all-to-alls run beside
+    /// computation, each a chain of its own, with orders for both.
+    fn round(&mut self, round: Round) {
+        if !self.all.job.overlaps() {
+            for step in round.steps() {
+                if let Some(next) = self.slot(step) {
+                    self.send(next);
+                }
+            }
+            return;
+        }
+        self.beside = matches!(round, Round::Two(..));
+        let mut slots = Vec::new();
+        let mut sends = Vec::new();
+        for step in round.steps() {
+            self.tail = 0..0;
+            let next = self.slot(step);
+            slots.push(std::mem::take(&mut self.units));
+            sends.push((step, next, self.tail.clone()));
+        }
+        let graph = &mut self.all.graph;
+        self.resources.order(&slots, |before, after| graph.edge(before, after));
+        // What a round has computed leaves when all of it is through.
+        for &(step, next, _) in &sends {
+            let Some(next) = next else { continue };
+            self.begin(step);
+            self.tail = 0..0;
+            let send = self.send(next);
+            for before in sends.iter().flat_map(|(.., tail)| tail.clone()) {
+                self.all.graph.edge(before, send);
+            }
+        }
+    }
+
+    /// What follows belongs to this slot.
+    fn begin(&mut self, step: Step) {
+        let Step { slot, defers } = step;
+        (self.micro_batch, self.pass, self.defers) = (slot.micro_batch, slot.pass, defers);
+        self.part = self.all.job.part(self.block.stage, slot.chunk);
+    }
+
+    /// Builds a slot; returns the part of the model that its micro-batch visits next, elsewhere.
+    fn slot(&mut self, step: Step) -> Option<u32> {
         let job = self.all.job;
-        let (pp, t) = (job.parallelism.pp, &job.training);
-        let stages = pp * t.virtual_stages;
-        let virtual_stage = slot.chunk * pp + self.block.stage;
-        self.micro_batch = slot.micro_batch;
-        self.pass = slot.pass;
+        let (slot, parts) = (step.slot, job.parts());
+        self.begin(step);
         self.start = None;
+        let part = self.part;
         let layers = job.layers(self.block.stage, slot.chunk);
         let next = match slot.pass {
             Pass::Forward => {
-                if virtual_stage == 0 {
+                if part == 0 {
                     self.embedding();
                 }
                 layers.for_each(|layer| self.forward(layer));
-                if virtual_stage + 1 == stages {
+                if part + 1 == parts {
                     self.head();
                 }
-                virtual_stage.checked_add(1).filter(|&next| next < stages)
+                part.checked_add(1).filter(|&next| next < parts)
+            }
+            Pass::Weight => {
+                if part + 1 == parts {
+                    self.head_weights();
+                }
+                layers.rev().for_each(|layer| self.weights(layer));
+                return None;
             }
             _ => {
-                if virtual_stage + 1 == stages {
+                if part + 1 == parts {
                     self.head();
                 }
                 layers.rev().for_each(|layer| self.backward(layer));
-                if virtual_stage == 0 {
+                if part == 0 {
                     self.embedding();
                 }
-                virtual_stage.checked_sub(1)
+                part.checked_sub(1)
             }
         };
-        let index =
-            self.all.slot_index(self.block.replica, virtual_stage, slot.micro_batch, slot.pass);
+        let index = self.all.slot_index(self.block.replica, part, slot.micro_batch, slot.pass);
         // Every chunk has a layer, so every slot has a task.
         self.all.starts[index] = self.start.clone().unwrap_or(0..0);
-        if let Some(next) = next {
-            self.send(next % pp, next);
-        }
+        next
     }
 
     fn forward(&mut self, layer: u32) {
@@ -266,24 +359,112 @@ impl Chain<'_, '_> {
         if job.model.is_moe(layer) {
             self.all_to_all(TaskKind::Combine, layer);
             let expert = self.expert(layer);
-            let parameters = job.expert_parameters(layer);
-            self.gradients(TaskKind::ExpertGradient, layer as i32, parameters, expert);
+            if let Some(done) = self.weights_behind(Component::Expert, layer as i32, expert) {
+                self.expert_gradients(layer, done);
+            }
             self.all_to_all(TaskKind::Dispatch, layer);
             self.compute(TaskKind::Gate, Component::Gate, layer as i32);
         } else {
             self.tensor_parallel(layer as i32, 2 * job.tp_bytes(tokens), 2);
-            self.compute(TaskKind::DenseMlp, Component::DenseMlp, layer as i32);
+            let mlp = self.compute(TaskKind::DenseMlp, Component::DenseMlp, layer as i32);
+            self.weights_behind(Component::DenseMlp, layer as i32, mlp);
         }
         self.tensor_parallel(layer as i32, 2 * job.tp_bytes(tokens), 2);
         let attention = self.attention(layer);
-        let parameters = job.dense_parameters(layer);
-        self.gradients(TaskKind::DenseGradient, layer as i32, parameters, attention);
+        if let Some(done) = self.weights_behind(Component::Attention, layer as i32, attention) {
+            self.dense_gradients(layer, done);
+        }
+    }
+
+    /// The gradients of a layer's weights that its backward pass left.
+    fn weights(&mut self, layer: u32) {
+        if self.all.job.model.is_moe(layer) {
+            let done = self.weight_task(Component::Expert, layer as i32);
+            self.expert_gradients(layer, done);
+        } else {
+            self.weight_task(Component::DenseMlp, layer as i32);
+        }
+        let done = self.weight_task(Component::Attention, layer as i32);
+        self.dense_gradients(layer, done);
+    }
+
+    /// Those of the head.
+    fn head_weights(&mut self) {
+        let done = self.weight_task(Component::Head, -1);
+        let parameters = self.all.job.head_parameters();
+        self.gradients(TaskKind::DenseGradient, -1, parameters, done);
+    }
+
+    fn expert_gradients(&mut self, layer: u32, done: u32) {
+        let parameters = self.all.job.expert_parameters(layer);
+        self.gradients(TaskKind::ExpertGradient, layer as i32, parameters, done);
+    }
+
+    fn dense_gradients(&mut self, layer: u32, done: u32) {
+        let parameters = self.all.job.dense_parameters(layer);
+        self.gradients(TaskKind::DenseGradient, layer as i32, parameters, done);
+    }
+
+    /// The gradients of a component's weights: of its backward task `whole`, of a task behind it, or left
+    /// for later. Returns the task that completes them.
+    fn weights_behind(&mut self, component: Component, layer: i32, whole: u32) -> Option<u32> {
+        match (self.all.job.splits(), self.defers) {
+            (false, _) => Some(whole),
+            (true, true) => None,
+            (true, false) => Some(self.weight_task(component, layer)),
+        }
+    }
+
+    /// Computes gradients of weights. Where chains share the block, nothing in this one waits for it.
+    fn weight_task(&mut self, component: Component, layer: i32) -> u32 {
+        let kind = match component {
+            Component::Attention => TaskKind::Attention,
+            Component::Expert => TaskKind::Expert,
+            Component::DenseMlp => TaskKind::DenseMlp,
+            _ => TaskKind::Head,
+        };
+        let profile = self.all.profile;
+        let time = profile.of_weights(component, self.backward_time(component, layer));
+        let pass = std::mem::replace(&mut self.pass, Pass::Weight);
+        let id = self.add(kind, layer, Action::Compute(time));
+        self.pass = pass;
+        match self.all.job.overlaps() {
+            true => self.unit(id..id + 1),
+            false => self.advance(id..id + 1),
+        }
+        id
+    }
+
+    /// The time of a component's whole backward pass.
+    fn backward_time(&self, component: Component, layer: i32) -> Time {
+        match component {
+            Component::Expert => {
+                self.all.profile.expert_time(Pass::Backward, self.hottest(layer as u32))
+            }
+            _ => self.all.profile.time(component, Pass::Backward),
+        }
+    }
+
+    /// Of a component's time in this pass what its own task takes: without the gradients of weights if
+    /// these are apart.
+    fn own(&self, component: Component, time: Time) -> Time {
+        match self.pass == Pass::Backward && self.all.job.splits() {
+            true => time - self.all.profile.of_weights(component, time),
+            false => time,
+        }
+    }
+
+    /// Token assignments of a layer's most loaded rank.
+    fn hottest(&self, layer: u32) -> u64 {
+        let gating = self.all.gating;
+        gating.hottest(gating.draw(self.block.replica, self.micro_batch, layer))
     }
 
     /// Attention, and beside it the CP ring.
     fn attention(&mut self, layer: u32) -> u32 {
         let job = self.all.job;
         let time = self.all.profile.time(Component::Attention, self.pass);
+        let time = self.own(Component::Attention, time);
         let id = self.add(TaskKind::Attention, layer as i32, Action::Compute(time));
         let cp = job.parallelism.cp;
         let mut span = id..id + 1;
@@ -305,15 +486,14 @@ impl Chain<'_, '_> {
     /// and a reduce-scatter of the results (backward: their mirror images).
     fn expert(&mut self, layer: u32) -> u32 {
         let job = self.all.job;
-        let replica = self.block.replica;
-        let matrix = self.all.gating.draw(replica, self.micro_batch, layer);
-        let hottest = self.all.gating.hottest(matrix);
+        let hottest = self.hottest(layer);
         let shared = match job.model.shared_experts {
             0 => 0,
             _ => job.tokens_per_rank(),
         };
         self.tensor_parallel(layer as i32, job.tp_bytes(hottest + shared), 1);
         let time = self.all.profile.expert_time(self.pass, hottest);
+        let time = self.own(Component::Expert, time);
         let id = self.add(TaskKind::Expert, layer as i32, Action::Compute(time));
         self.advance(id..id + 1);
         self.tensor_parallel(layer as i32, job.tp_bytes(hottest + shared), 1);
@@ -342,8 +522,10 @@ impl Chain<'_, '_> {
             self.compute(TaskKind::Head, Component::Head, -1);
         } else {
             let id = self.compute(TaskKind::Head, Component::Head, -1);
-            let parameters = job.head_parameters();
-            self.gradients(TaskKind::DenseGradient, -1, parameters, id);
+            if let Some(done) = self.weights_behind(Component::Head, -1, id) {
+                let parameters = job.head_parameters();
+                self.gradients(TaskKind::DenseGradient, -1, parameters, done);
+            }
             self.tensor_parallel(-1, bytes, 1);
         }
     }
@@ -387,15 +569,16 @@ impl Chain<'_, '_> {
     }
 
     fn compute(&mut self, kind: TaskKind, component: Component, layer: i32) -> u32 {
-        let time = self.all.profile.time(component, self.pass);
+        let time = self.own(component, self.all.profile.time(component, self.pass));
         let id = self.add(kind, layer, Action::Compute(time));
         self.advance(id..id + 1);
         id
     }
 
-    /// To the stage that the micro-batch visits next. The block goes on without waiting.
-    fn send(&mut self, stage: u32, virtual_stage: u32) {
+    /// To the stage that has the part that the micro-batch visits next. The block goes on without waiting.
+    fn send(&mut self, part: u32) -> u32 {
         let job = self.all.job;
+        let stage = job.neighbour(self.block.stage, self.part, part);
         let element = job.training.activation_bytes;
         let send = Comm::Send {
             from: self.block,
@@ -404,21 +587,23 @@ impl Chain<'_, '_> {
         };
         let id = self.add(TaskKind::PipelineSend, -1, Action::Communicate(send));
         let replica = self.block.replica;
-        let slot = self.all.slot_index(replica, virtual_stage, self.micro_batch, self.pass);
+        let slot = self.all.slot_index(replica, part, self.micro_batch, self.pass);
         self.all.arrivals.push(Arrival { send: id, slot });
+        id
     }
 
     /// After the last micro-batch, the gradients that `ready` completes can be summed. All replicas
     /// of a stage come here in the same order.
     fn gradients(&mut self, kind: TaskKind, layer: i32, parameters: u64, ready: u32) {
         let training = &self.all.job.training;
-        if self.micro_batch + 1 < training.micro_batches {
+        if !self.all.job.is_last(self.micro_batch) {
             return;
         }
         if self.completed == self.buckets.len() {
             self.buckets.push(Bucket {
                 kind,
                 layer,
+                part: self.part,
                 bytes_per_gpu: parameters * u64::from(training.gradient_bytes),
                 ready: Vec::new(),
             });
@@ -429,6 +614,12 @@ impl Chain<'_, '_> {
 
     /// Adds a task that waits for the tail.
     fn add(&mut self, kind: TaskKind, layer: i32, action: Action) -> u32 {
+        let action = match action {
+            Action::Compute(time) if self.beside => {
+                Action::Compute(self.all.job.training.beside(time))
+            }
+            action => action,
+        };
         let id = self.all.graph.task(Task {
             kind,
             pass: self.pass,
@@ -446,6 +637,28 @@ impl Chain<'_, '_> {
     /// These tasks are what the next one waits for.
     fn advance(&mut self, span: Span) {
         self.start.get_or_insert_with(|| span.clone());
+        self.unit(span.clone());
         self.tail = span;
+    }
+
+    /// Notes tasks that begin together, where the block's tasks are put in order later.
+    fn unit(&mut self, tasks: Span) {
+        if self.all.job.overlaps() {
+            let kind = self.all.graph.kind(tasks.start);
+            let exchanges = matches!(kind, TaskKind::Dispatch | TaskKind::Combine);
+            self.units.push(Unit { tasks, after: self.tail.clone(), exchanges });
+        }
+    }
+}
+
+/// Adds the tasks that complete the gradients of the other copy.
+fn join(buckets: &mut [Bucket], others: Vec<Bucket>) {
+    for other in others {
+        let same = |bucket: &&mut Bucket| {
+            (bucket.kind, bucket.layer, bucket.part) == (other.kind, other.layer, other.part)
+        };
+        if let Some(bucket) = buckets.iter_mut().find(same) {
+            bucket.ready.extend(other.ready);
+        }
     }
 }

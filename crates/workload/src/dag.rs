@@ -139,6 +139,9 @@ pub struct TaskGraph {
     pub successors: Csr,
     /// For each task, how many tasks it waits for.
     pub predecessors_count: Vec<u32>,
+    /// Whether micro-batches pass a block two at a time, so that its all-to-alls run beside its own
+    /// computation. They are one after the other all the same.
+    pub overlaps: bool,
 }
 
 /// Lists of task ids, one list a task, in compressed rows.
@@ -334,6 +337,11 @@ impl GraphBuilder {
         sent.extend(messages);
         let comm = Comm::Exchange { first, end: sent.len() as u32, steps };
         self.task(Task::alone(TaskKind::Exchange, comm))
+    }
+
+    /// What a task does that has been added.
+    pub fn kind(&self, task: u32) -> TaskKind {
+        self.graph.kind[task as usize]
     }
 
     /// `after` starts when `before` has ended.

@@ -7,7 +7,7 @@ use crate::model::Model;
 use crate::parallelism::Parallelism;
 use crate::pipeline::Schedule;
 use crate::products::Products;
-use crate::training::Training;
+use crate::training::{Mode, Overlap, Training};
 
 /// Mixtral 8x7B on 1,024 GPUs: EP 8, TP 4, PP 4, eight replicas.
 pub fn mixtral_8x7b() -> Job {
@@ -109,6 +109,7 @@ fn job(model: Model, [tp, cp, ep, dp, pp]: [u32; 5]) -> Job {
         model,
         parallelism: Parallelism { tp, cp, ep, dp, pp },
         training: Training {
+            mode: Mode::Train,
             sequence_length: 4096,
             micro_batch: 8,
             micro_batches: 16,
@@ -118,6 +119,9 @@ fn job(model: Model, [tp, cp, ep, dp, pp]: [u32; 5]) -> Job {
             gradient_bytes: 2,
             dispatch_bytes: 2,
             overlap_gradients: true,
+            overlap: Overlap::None,
+            communication_share: 0.0,
+            weight_bytes: 2,
         },
         compute: Compute {
             gpu: "H100".into(),

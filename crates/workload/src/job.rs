@@ -5,12 +5,13 @@
 //! Checked: all-to-all volumes of five published jobs; any numbers at all give a job or an error.
 
 use crate::compute::Compute;
-use crate::error::WorkloadError;
+use crate::error::{WorkloadError, require};
 use crate::model::Model;
 use crate::parallelism::{Parallelism, Placement};
-use crate::pipeline::layers_of;
+use crate::pipeline::{Schedule, layers_of};
+use crate::products::{Efficiency, Precision};
 use crate::shapes;
-use crate::training::Training;
+use crate::training::{Mode, Overlap, Training};
 use std::ops::Range;
 
 /// A model, how it is spread over GPUs, how it is trained, and how fast GPUs are.
@@ -42,18 +43,93 @@ impl Job {
     /// Names the first key that does not fit.
     pub fn validate(&self) -> Result<(), WorkloadError> {
         shapes::check(&self.model, &self.parallelism, &self.training)?;
+        let (mode, products) = (self.training.mode, &self.compute.products);
+        let train = mode == Mode::Train;
+        let share = products.efficiency == Efficiency::Share;
+        require(train || share, "compute.efficiency", "shape", || {
+            "is of training.mode = \"train\" alone".into()
+        })?;
+        require(train || products.precision == Precision::Bf16, "compute.products", "fp8", || {
+            "is of training.mode = \"train\" alone; weights at 8 bits are training.weight_bytes = 1"
+                .into()
+        })?;
         self.compute.validate()
     }
 
     /// Where the job's ranks live.
     pub fn placement(&self) -> Placement {
-        Placement::new(self.parallelism)
+        match self.training.overlap {
+            Overlap::Dualpipe => Placement::mirrored(self.parallelism),
+            _ => Placement::new(self.parallelism),
+        }
+    }
+
+    /// How many stages hold each layer's parameters, gradients and optimizer state: in DualPipe two, as
+    /// every rank has a stage of either direction (DeepSeek-V3, arXiv 2412.19437, Table 2).
+    ///
+    /// ```
+    /// # use lightloom_workload::{Overlap, example};
+    /// let mut job = example::deepseek_r1();
+    /// let once = job.parameters_per_gpu(0);
+    /// job.training.overlap = Overlap::Dualpipe;
+    /// assert_eq!(job.parameter_copies(), 2);
+    /// assert_eq!(job.parameters_per_gpu(0), job.parameters_per_gpu(15));
+    /// assert!(job.parameters_per_gpu(0) > once);
+    /// ```
+    pub fn parameter_copies(&self) -> u32 {
+        if self.training.overlap == Overlap::Dualpipe { 2 } else { 1 }
+    }
+
+    /// Whether all-to-alls run beside computation.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.training.overlap != Overlap::None
+    }
+
+    /// Whether gradients of weights are computed apart from those of activations.
+    pub(crate) fn splits(&self) -> bool {
+        let t = &self.training;
+        t.overlap == Overlap::Dualpipe || t.schedule == Schedule::ZeroBubble
+    }
+
+    /// How many parts pipelines cut the model into.
+    pub(crate) fn parts(&self) -> u32 {
+        self.parallelism.pp * self.training.virtual_stages
+    }
+
+    /// Chunks of layers on a stage.
+    fn chunks(&self) -> u32 {
+        self.training.virtual_stages * self.parameter_copies()
+    }
+
+    /// The part of the model that is a chunk of a stage; in DualPipe chunk 1 is the other direction's.
+    pub(crate) fn part(&self, stage: u32, chunk: u32) -> u32 {
+        let pp = self.parallelism.pp;
+        match self.training.overlap {
+            Overlap::Dualpipe if chunk > 0 => pp - 1 - stage,
+            Overlap::Dualpipe => stage,
+            _ => chunk * pp + stage,
+        }
+    }
+
+    /// The stage that has the part before or after one of a stage's, for the same micro-batch.
+    pub(crate) fn neighbour(&self, stage: u32, part: u32, next: u32) -> u32 {
+        let pp = self.parallelism.pp;
+        match self.training.overlap {
+            Overlap::Dualpipe if part != stage => pp - 1 - next,
+            _ => next % pp,
+        }
+    }
+
+    /// Whether no later micro-batch takes the same way, so that gradients are complete.
+    pub(crate) fn is_last(&self, micro_batch: u32) -> bool {
+        let (all, next) = (self.training.micro_batches, micro_batch + 1);
+        next == all || (self.parameter_copies() > 1 && next == all / 2)
     }
 
     /// Tokens of one micro-batch on one EP rank, for each of its CP ranks.
     pub fn tokens_per_rank(&self) -> u64 {
         let t = &self.training;
-        u64::from(t.micro_batch) * u64::from(t.sequence_length / self.parallelism.cp)
+        shapes::tokens(&self.parallelism, t)
     }
 
     /// Token assignments that a rank dispatches: the sum of each row of a token matrix.
@@ -73,21 +149,21 @@ impl Job {
 
     /// The layers of one chunk of a stage.
     pub fn layers(&self, stage: u32, chunk: u32) -> Range<u32> {
-        let p = &self.parallelism;
-        layers_of(self.model.layers, p.pp * self.training.virtual_stages, chunk * p.pp + stage)
+        layers_of(self.model.layers, self.parts(), self.part(stage, chunk))
     }
 
     /// Parameters that each GPU of a stage holds.
     pub fn parameters_per_gpu(&self, stage: u32) -> u64 {
         let p = &self.parallelism;
         let mut parameters = 0;
-        for layer in (0..self.training.virtual_stages).flat_map(|chunk| self.layers(stage, chunk)) {
+        for layer in (0..self.chunks()).flat_map(|chunk| self.layers(stage, chunk)) {
             parameters += self.dense_parameters(layer) + self.expert_parameters(layer);
         }
-        if stage == 0 {
+        let has = |part| (0..self.chunks()).any(|chunk| self.part(stage, chunk) == part);
+        if has(0) {
             parameters += self.model.embedding_weights().per_gpu(p.tp);
         }
-        if stage + 1 == p.pp {
+        if has(self.parts() - 1) {
             parameters += self.head_parameters();
         }
         parameters
@@ -97,7 +173,7 @@ impl Job {
     /// embedding already is not held twice.
     pub(crate) fn head_parameters(&self) -> u64 {
         let (model, p) = (&self.model, &self.parallelism);
-        match model.tied_embeddings && p.pp == 1 {
+        match model.tied_embeddings && (p.pp == 1 || self.parameter_copies() > 1) {
             true => model.head_weights().replicated,
             false => model.head_weights().per_gpu(p.tp),
         }

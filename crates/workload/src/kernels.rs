@@ -217,7 +217,8 @@ impl List<'_> {
                 // the other one (DeepSeek-V3, Section 3.5.2).
                 casts += 2.0 * cast * of(m, n) + 2.0 * of(m, k);
             }
-            Pass::Forward | Pass::None => {
+            // Of the product's two, the one that a split backward pass computes apart: `split.rs` takes its share of the whole.
+            Pass::Forward | Pass::Weight | Pass::None => {
                 push(m, n, k, element);
                 casts += cast * of(m, k);
             }

@@ -31,11 +31,15 @@ mod job;
 mod kernels;
 mod model;
 mod near;
+mod overlap;
 mod parallelism;
 mod pipeline;
 mod products;
 mod profile;
+mod rounds;
+mod serving;
 mod shapes;
+mod split;
 mod training;
 mod volume;
 
@@ -53,5 +57,5 @@ pub use parallelism::{Axis, BlockId, Coordinates, Parallelism, Placement, Scope}
 pub use pipeline::{Pass, Schedule, Slot, layers_of, pipeline_order};
 pub use products::{Efficiency, MatmulTime, Precision, Products, ScoresTime};
 pub use profile::{ComputeOrigin, Profile};
-pub use training::Training;
+pub use training::{Mode, Overlap, Training};
 pub use volume::Volumes;

@@ -283,8 +283,10 @@ impl Model {
         // and residual (read and write each), queries, keys, values and the heads' outputs.
         let whole = 2.0 * hidden;
         let shard = 4.0 * hidden + 2.0 * (query + key + 2 * value) as f64;
+        let (split, replicated) = self.attention.matrices(u64::from(self.hidden));
+        let faster = 2.0 * (split + replicated) as f64 * (1.0 - load.weight_speed());
         Work {
-            flops: load.tokens * self.attention_flops(sequence_length) / load.tp,
+            flops: load.tokens * (self.attention_flops(sequence_length) - faster) / load.tp,
             bytes: load.bytes(self.attention_weights(), whole, shard),
         }
     }
@@ -303,7 +305,7 @@ impl Model {
     pub(crate) fn expert_work(&self, load: Load, experts: u32) -> Work {
         let weights = Weights { split: self.expert_weights() * u64::from(experts), replicated: 0 };
         Work {
-            flops: 2.0 * load.tokens * self.expert_weights() as f64 / load.tp,
+            flops: 2.0 * load.weight_speed() * load.tokens * self.expert_weights() as f64 / load.tp,
             bytes: self.swiglu_bytes(load, weights, self.expert_intermediate),
         }
     }
@@ -311,7 +313,7 @@ impl Model {
     pub(crate) fn shared_work(&self, load: Load) -> Work {
         let weights = self.shared_weights();
         Work {
-            flops: 2.0 * load.tokens * weights.total() as f64 / load.tp,
+            flops: 2.0 * load.weight_speed() * load.tokens * weights.total() as f64 / load.tp,
             // At most 1024 * 2^20, by `validate`.
             bytes: self.swiglu_bytes(load, weights, self.shared_experts * self.shared_intermediate),
         }
@@ -320,7 +322,7 @@ impl Model {
     pub(crate) fn dense_mlp_work(&self, load: Load) -> Work {
         let weights = self.dense_mlp_weights();
         Work {
-            flops: 2.0 * load.tokens * weights.total() as f64 / load.tp,
+            flops: 2.0 * load.weight_speed() * load.tokens * weights.total() as f64 / load.tp,
             bytes: self.swiglu_bytes(load, weights, self.dense_intermediate),
         }
     }
@@ -335,7 +337,11 @@ impl Model {
     pub(crate) fn head_work(&self, load: Load) -> Work {
         let shard = 2.0 * f64::from(self.vocabulary);
         Work {
-            flops: 2.0 * load.tokens * self.embedding_weights().total() as f64 / load.tp,
+            flops: 2.0
+                * load.weight_speed()
+                * load.tokens
+                * self.embedding_weights().total() as f64
+                / load.tp,
             bytes: load.bytes(self.head_weights(), f64::from(self.hidden), shard),
         }
     }
@@ -352,14 +358,23 @@ pub(crate) struct Load {
     pub tokens: f64,
     pub tp: f64,
     pub bytes_per_element: f64,
+    /// Of an element of weights.
+    pub weight_bytes: f64,
 }
 
 impl Load {
     /// Memory traffic: the weights once, and for each token `whole` elements on each GPU and
     /// `shard` elements split over TP.
-    fn bytes(self, weights: Weights, whole: f64, shard: f64) -> f64 {
+    pub fn bytes(self, weights: Weights, whole: f64, shard: f64) -> f64 {
         let weights = weights.split as f64 / self.tp + weights.replicated as f64;
-        self.bytes_per_element * (weights + self.tokens * (whole + shard / self.tp))
+        self.weight_bytes * weights
+            + self.bytes_per_element * self.tokens * (whole + shard / self.tp)
+    }
+
+    /// The time of a product with weights, as a share of that of one of activations: see
+    /// [`crate::serving`].
+    pub fn weight_speed(self) -> f64 {
+        (self.weight_bytes / self.bytes_per_element).min(1.0)
     }
 }
 

@@ -80,6 +80,8 @@ pub enum Axis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     degrees: Parallelism,
+    /// Whether stage s holds the layers of the last but s, too.
+    mirrored: bool,
 }
 
 /// More GPUs than this are refused, so that every index fits in 32 bits.
@@ -123,7 +125,20 @@ impl Parallelism {
 impl Placement {
     /// The placement of validated degrees.
     pub fn new(degrees: Parallelism) -> Self {
-        Placement { degrees }
+        Placement { degrees, mirrored: false }
+    }
+
+    /// The same where each stage holds the layers of the one opposite, too, as in DualPipe: gradients are
+    /// summed over both. There is an even number of stages.
+    pub fn mirrored(degrees: Parallelism) -> Self {
+        Placement { degrees, mirrored: true }
+    }
+
+    /// Stages that hold the layers of one.
+    fn copies(&self, stage: u32) -> impl Iterator<Item = u32> + use<> {
+        let other = self.degrees.pp - 1 - stage;
+        let both = self.mirrored.then_some(stage.max(other));
+        std::iter::once(if self.mirrored { stage.min(other) } else { stage }).chain(both)
     }
 
     /// The degrees of parallelism.
@@ -200,9 +215,10 @@ impl Placement {
     /// GPUs of one gradient group.
     pub fn gradient_group_size(&self, scope: Scope) -> u32 {
         let d = &self.degrees;
+        let copies = if self.mirrored { 2 } else { 1 };
         match scope {
-            Scope::Dense => d.ep * d.cp * d.dp,
-            Scope::Expert => d.cp * d.dp,
+            Scope::Dense => copies * d.ep * d.cp * d.dp,
+            Scope::Expert => copies * d.cp * d.dp,
         }
     }
 
@@ -224,9 +240,11 @@ impl Placement {
         for first in 0..experts {
             for t in 0..tp {
                 let mut group = Vec::with_capacity(self.gradient_group_size(scope) as usize);
-                for d in 0..dp {
-                    for e in (first..ep).step_by(experts as usize) {
-                        group.extend((0..cp).map(|c| self.gpu(t, c, e, d, stage)));
+                for stage in self.copies(stage) {
+                    for d in 0..dp {
+                        for e in (first..ep).step_by(experts as usize) {
+                            group.extend((0..cp).map(|c| self.gpu(t, c, e, d, stage)));
+                        }
                     }
                 }
                 groups.push(group);

@@ -2,8 +2,8 @@
 //!
 //! Modelled: 1F1B (PipeDream-Flush; Narayanan et al. 2021, Section 2.2) and its interleaved form,
 //! as Megatron-LM orders them: warm-up forwards, pairs of one forward and one backward, cool-down.
-//! Sends are asynchronous, so an order alone decides; it carries no times.
-//! Ignored: forward-only runs, schedules that split the backward pass (zero bubble, DualPipe).
+//! Sends are asynchronous, so an order alone decides; it carries no times. ZB-H1 ([`zero_bubble`])
+//! computes weights' gradients apart. Which slots go through a block at once, [`crate::rounds`] says.
 //! Checked: golden orders, each slot exactly once, and the bound on micro-batches in flight.
 
 use serde::Deserialize;
@@ -18,6 +18,10 @@ pub enum Schedule {
     /// 1F1B over several chunks of layers a stage, which divides the bubble by their number.
     #[serde(rename = "interleaved")]
     Interleaved,
+    /// ZB-H1: 1F1B whose weights' gradients are computed apart, where a stage would wait (zero
+    /// bubble, arXiv 2401.10241, Section 2.3).
+    #[serde(rename = "zero-bubble")]
+    ZeroBubble,
 }
 
 /// In which pass a task runs.
@@ -27,9 +31,12 @@ pub enum Schedule {
 pub enum Pass {
     /// The forward pass.
     Forward,
-    /// The backward pass.
+    /// The backward pass; where weights' gradients are computed apart, without them.
     Backward,
-    /// Neither: gradient sums and the optimizer.
+    /// The gradients of weights, where they are computed apart.
+    #[serde(skip_deserializing)]
+    Weight,
+    /// None of these: gradient sums and the optimizer.
     #[serde(skip_deserializing)]
     None,
 }
@@ -40,6 +47,7 @@ impl Pass {
         match self {
             Pass::Forward => "forward",
             Pass::Backward => "backward",
+            Pass::Weight => "weight",
             Pass::None => "none",
         }
     }
@@ -48,11 +56,11 @@ impl Pass {
 /// One step of a stage: one micro-batch through one chunk of its layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
-    /// Chunk (virtual stage) of this stage, from 0; always 0 in 1F1B.
+    /// Chunk (virtual stage) of this stage, from 0; always 0 in 1F1B. In DualPipe the direction.
     pub chunk: u32,
     /// Micro-batch, from 0.
     pub micro_batch: u32,
-    /// [`Pass::Forward`] or [`Pass::Backward`].
+    /// [`Pass::Forward`], [`Pass::Backward`], or [`Pass::Weight`].
     pub pass: Pass,
 }
 
@@ -72,18 +80,30 @@ pub fn pipeline_order(
     micro_batches: u32,
     chunks: u32,
 ) -> Vec<Slot> {
-    let steps = micro_batches * chunks;
     let behind = stages.saturating_sub(stage + 1);
     let warm_up = match schedule {
         Schedule::OneForwardOneBackward => behind,
         Schedule::Interleaved => 2 * behind + (chunks - 1) * stages,
-    }
-    .min(steps);
+        Schedule::ZeroBubble => return zero_bubble(stages, stage, micro_batches),
+    };
+    after_warm_up(warm_up, schedule, stages, micro_batches, chunks)
+}
+
+/// So many forwards, then pairs of a forward and a backward, then what is left of backwards.
+pub(crate) fn after_warm_up(
+    warm_up: u32,
+    schedule: Schedule,
+    stages: u32,
+    micro_batches: u32,
+    chunks: u32,
+) -> Vec<Slot> {
+    let steps = micro_batches * chunks;
+    let warm_up = warm_up.min(steps);
     // Interleaving walks `stages` micro-batches through one chunk, then through the next.
     let slot = |step: u32, pass: Pass| {
         let (round, place) = (step / (stages * chunks), step % (stages * chunks));
         let (chunk, micro_batch) = match schedule {
-            Schedule::OneForwardOneBackward => (0, step),
+            Schedule::OneForwardOneBackward | Schedule::ZeroBubble => (0, step),
             Schedule::Interleaved => (place / stages, round * stages + place % stages),
         };
         let chunk = match pass {
@@ -102,6 +122,23 @@ pub fn pipeline_order(
     order
 }
 
+/// ZB-H1 by rule: as 1F1B, but for the gradients of weights, which stage s computes s micro-batches
+/// after those of activations, so that every stage has as many micro-batches in flight as the first
+/// (arXiv 2401.10241, Section 2.3).
+fn zero_bubble(stages: u32, stage: u32, micro_batches: u32) -> Vec<Slot> {
+    let plain = pipeline_order(Schedule::OneForwardOneBackward, stages, stage, micro_batches, 1);
+    let weight = |micro_batch| Slot { chunk: 0, micro_batch, pass: Pass::Weight };
+    let mut order = Vec::with_capacity(3 * micro_batches as usize);
+    for slot in plain {
+        order.push(slot);
+        if slot.pass == Pass::Backward && slot.micro_batch >= stage {
+            order.push(weight(slot.micro_batch - stage));
+        }
+    }
+    order.extend((micro_batches.saturating_sub(stage)..micro_batches).map(weight));
+    order
+}
+
 /// The layers of part `part` of `parts`: balanced, in order, each part within one of the others.
 ///
 /// ```
@@ -115,9 +152,13 @@ pub fn layers_of(layers: u32, parts: u32, part: u32) -> Range<u32> {
 }
 
 impl std::fmt::Display for Slot {
-    /// `F3` or `B3`, followed by `.c` for a chunk other than 0.
+    /// `F3`, `B3` or `W3`, followed by `.c` for a chunk other than 0.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let letter = if self.pass == Pass::Forward { 'F' } else { 'B' };
+        let letter = match self.pass {
+            Pass::Forward => 'F',
+            Pass::Weight => 'W',
+            Pass::Backward | Pass::None => 'B',
+        };
         write!(f, "{letter}{}", self.micro_batch)?;
         match self.chunk {
             0 => Ok(()),
@@ -170,7 +211,35 @@ mod tests {
         );
     }
 
+    #[test]
+    fn golden_zero_bubble_of_two_stages() {
+        assert_eq!(text(Schedule::ZeroBubble, 2, 0, 3, 1), "F0 F1 B0 W0 F2 B1 W1 B2 W2");
+        assert_eq!(text(Schedule::ZeroBubble, 2, 1, 3, 1), "F0 B0 F1 B1 W0 F2 B2 W1 W2");
+    }
+
     proptest! {
+        #[test]
+        fn zero_bubble_computes_every_pass_once_and_holds_as_many_as_the_first_stage(
+            stages in 1u32..9, micro_batches in 1u32..20, pick in any::<u32>(),
+        ) {
+            let order = pipeline_order(Schedule::ZeroBubble, stages, pick % stages, micro_batches, 1);
+            let mut done = HashSet::new();
+            let mut in_flight = 0i64;
+            for slot in &order {
+                prop_assert!(done.insert(*slot));
+                let before = match slot.pass {
+                    Pass::Weight => Some(Pass::Backward),
+                    Pass::Backward => Some(Pass::Forward),
+                    _ => None,
+                };
+                let there = before.is_none_or(|pass| done.contains(&Slot { pass, ..*slot }));
+                prop_assert!(there);
+                in_flight += match slot.pass { Pass::Forward => 1, Pass::Weight => -1, _ => 0 };
+                prop_assert!(in_flight <= i64::from(stages));
+            }
+            prop_assert_eq!(order.len() as u32, 3 * micro_batches);
+        }
+
         #[test]
         fn every_slot_once_and_forward_first(
             stages in 1u32..9, rounds in 1u32..5, chunks in 1u32..5, free in 1u32..20,

@@ -6,6 +6,8 @@ use crate::job::Job;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
 use crate::products::{Efficiency, Precision};
+use crate::split::of_weights;
+use crate::training::Mode;
 use lightloom_units::Time;
 
 /// One line of provenance.
@@ -28,6 +30,8 @@ pub struct Profile {
     expert: [ExpertTime; 2],
     /// Whose kernels experts are, where their time is by shape.
     job: Option<Box<Job>>,
+    /// By component: see [`Model::weight_share`](crate::Model).
+    weight_shares: Vec<(Component, f64)>,
 }
 
 /// The time of routed experts as a function of the most loaded rank's tokens.
@@ -55,6 +59,7 @@ impl Profile {
             tokens: tokens as f64,
             tp: f64::from(p.tp),
             bytes_per_element: f64::from(job.training.activation_bytes),
+            weight_bytes: f64::from(job.weight_bytes()),
         };
         let tokens = load(job.tokens_per_rank());
         let assignments = load(job.assignments_per_rank());
@@ -62,7 +67,13 @@ impl Profile {
         let sequence = job.training.sequence_length;
         let mut works = vec![
             (Component::Embedding, model.embedding_work(tokens)),
-            (Component::Attention, model.attention_work(tokens, sequence)),
+            (
+                Component::Attention,
+                match job.training.mode {
+                    Mode::Decode => model.decode_attention_work(tokens, sequence),
+                    _ => model.attention_work(tokens, sequence),
+                },
+            ),
         ];
         if model.moe_layers() > 0 {
             works.push((Component::Gate, model.gate_work(tokens)));
@@ -74,7 +85,7 @@ impl Profile {
         if model.dense_mlp_layers() > 0 {
             works.push((Component::DenseMlp, model.dense_mlp_work(tokens)));
         }
-        works.push((Component::Head, model.head_work(tokens)));
+        works.push((Component::Head, model.head_work(load(job.logits()))));
 
         let by_shape = compute.products.efficiency == Efficiency::Shape;
         if compute.products.precision == Precision::Fp8 {
@@ -94,13 +105,13 @@ impl Profile {
         let slowdown = slowdown(compute, &works, job.training.micro_batch);
         let mut origins = Vec::with_capacity(2 * works.len() + 1);
         let mut expert = [ExpertTime::Linear { token_s: 0.0 }; 2];
-        for (component, mut work) in works {
+        for &(component, mut work) in &works {
             let as_given = multiplies(component) && slowdown != 1.0 && !by_shape;
             let unmeasured = if as_given { Origin::Scaled } else { Origin::Roofline };
             if as_given {
                 work.flops *= slowdown;
             }
-            for (index, pass) in PASSES.into_iter().enumerate() {
+            for (index, pass) in PASSES.into_iter().take(job.passes()).enumerate() {
                 let measured = compute.lookup(component, pass, job.training.micro_batch);
                 let passes = [1.0, 2.0][index];
                 if component == Component::Expert {
@@ -135,12 +146,14 @@ impl Profile {
         }
         let slowest_step =
             (0..p.pp).map(|stage| job.optimizer_time(stage)).max().unwrap_or(Time::ZERO);
-        origins.push(ComputeOrigin {
-            component: Component::Optimizer,
-            pass: Pass::None,
-            origin: Origin::Roofline,
-            time: slowest_step,
-        });
+        if job.training.mode == Mode::Train {
+            origins.push(ComputeOrigin {
+                component: Component::Optimizer,
+                pass: Pass::None,
+                origin: Origin::Roofline,
+                time: slowest_step,
+            });
+        }
         for line in &origins {
             require(line.time <= LONGEST, "compute.peak_flops", compute.peak_flops, || {
                 format!(
@@ -150,7 +163,18 @@ impl Profile {
                 )
             })?;
         }
-        Ok(Profile { origins, expert, job: by_shape.then(|| Box::new(job.clone())) })
+        let share = |&(component, _): &(Component, Work)| {
+            (component, model.weight_share(component, sequence))
+        };
+        let weight_shares = works.iter().map(share).collect();
+        let job = by_shape.then(|| Box::new(job.clone()));
+        Ok(Profile { origins, expert, job, weight_shares })
+    }
+
+    /// Of a component's whole backward time, what its weights' gradients take if they are computed apart.
+    pub(crate) fn of_weights(&self, component: Component, backward: Time) -> Time {
+        let known = self.weight_shares.iter().find(|(of, _)| *of == component);
+        of_weights(backward, known.map_or(0.0, |&(_, share)| share))
     }
 
     /// Where each compute time of the job comes from.
@@ -211,6 +235,27 @@ impl Job {
     pub fn profile(&self) -> Result<Profile, WorkloadError> {
         self.validate()?;
         Profile::new(self)
+    }
+
+    /// Bytes of an element of weights.
+    fn weight_bytes(&self) -> u32 {
+        match self.training.mode {
+            Mode::Train => self.training.activation_bytes,
+            _ => self.training.weight_bytes,
+        }
+    }
+
+    /// Passes of a micro-batch.
+    fn passes(&self) -> usize {
+        if self.training.mode == Mode::Train { 2 } else { 1 }
+    }
+
+    /// Tokens whose logits a rank computes.
+    fn logits(&self) -> u64 {
+        match self.training.mode {
+            Mode::Prefill => self.training.micro_batch.into(),
+            _ => self.tokens_per_rank(),
+        }
     }
 
     /// The optimizer step of a stage: bound by memory.

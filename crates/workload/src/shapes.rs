@@ -6,7 +6,7 @@ use crate::error::{WorkloadError, multiple, require};
 use crate::model::Model;
 use crate::parallelism::Parallelism;
 use crate::pipeline::Schedule;
-use crate::training::Training;
+use crate::training::{Mode, Overlap, Training};
 
 /// More tasks than this are refused, so that a graph fits in memory and ids in 32 bits.
 const MOST_TASKS: u64 = 1 << 26;
@@ -29,9 +29,11 @@ pub(crate) fn check(
     multiple("model.attention.heads", heads, "parallelism.tp", p.tp)?;
     let length = training.sequence_length;
     multiple("training.sequence_length", length, "parallelism.cp", p.cp)?;
+    overlap(model, p, training)?;
+    serving(p, training)?;
     let chunks = u64::from(p.pp) * u64::from(training.virtual_stages);
     let (key, value) = match training.schedule {
-        Schedule::OneForwardOneBackward => ("parallelism.pp", p.pp),
+        Schedule::OneForwardOneBackward | Schedule::ZeroBubble => ("parallelism.pp", p.pp),
         Schedule::Interleaved => ("training.virtual_stages", training.virtual_stages),
     };
     require(chunks <= u64::from(model.layers), key, value, || {
@@ -60,17 +62,77 @@ pub(crate) fn check(
     require(volume < 1 << 62, "parallelism.ep", p.ep, || {
         "one all-to-all would move more than 2^56 elements".into()
     })?;
-    // Six tasks a layer and up to three for TP and CP, forward and backward.
+    // Six tasks a layer and up to three for TP and CP, forward and backward; two for weights alone.
     let runs = u64::from(p.dp) * u64::from(training.micro_batches);
-    let tasks = runs.saturating_mul(18 * u64::from(model.layers) + 16 * chunks);
+    let tasks = runs.saturating_mul(20 * u64::from(model.layers) + 16 * chunks);
     require(tasks <= MOST_TASKS, "training.micro_batches", training.micro_batches, || {
         format!("the iteration would have about {tasks} tasks; allowed are {MOST_TASKS}")
     })
 }
 
+/// Whether there is something to overlap, and enough micro-batches for the schedule.
+fn overlap(model: &Model, p: &Parallelism, training: &Training) -> Result<(), WorkloadError> {
+    let (overlap, count) = (training.overlap, training.micro_batches);
+    if overlap == Overlap::None {
+        return Ok(());
+    }
+    let key = "training.overlap";
+    let name = overlap.as_str();
+    require(model.experts > 0 && p.ep > 1, key, name, || {
+        "needs all-to-alls: a model with experts, and parallelism.ep of at least 2".into()
+    })?;
+    let schedule = training.schedule;
+    let fits = match overlap {
+        Overlap::Dualpipe => schedule == Schedule::OneForwardOneBackward,
+        _ => schedule != Schedule::ZeroBubble,
+    };
+    require(fits, key, name, || "has no such training.schedule".into())?;
+    if overlap == Overlap::Dualpipe {
+        require(training.mode == Mode::Train, key, name, || {
+            "needs training.mode = \"train\": there is no backward pass".into()
+        })?;
+        require(p.pp % 2 == 0, "parallelism.pp", p.pp, || {
+            "must be even with training.overlap = \"dualpipe\"".into()
+        })?;
+    }
+    let least = match training.mode {
+        Mode::Train => 2 * u64::from(p.pp),
+        _ => 2,
+    };
+    require(u64::from(count) >= least, "training.micro_batches", count, || {
+        format!("must be at least {least} with training.overlap = \"{name}\"")
+    })?;
+    require(overlap != Overlap::Dualpipe || count % 2 == 0, "training.micro_batches", count, || {
+        "must be even with training.overlap = \"dualpipe\"".into()
+    })
+}
+
+/// Whether what has no backward pass asks for nothing that one would need.
+fn serving(p: &Parallelism, training: &Training) -> Result<(), WorkloadError> {
+    if training.mode == Mode::Train {
+        return Ok(());
+    }
+    require(
+        training.schedule == Schedule::OneForwardOneBackward,
+        "training.mode",
+        "without a backward pass",
+        || "must have training.schedule = \"1f1b\"".into(),
+    )?;
+    require(training.mode != Mode::Decode || p.cp == 1, "parallelism.cp", p.cp, || {
+        "must be 1 with training.mode = \"decode\": one token is not shared".into()
+    })
+}
+
+/// Tokens of one micro-batch on one EP rank, for each of its CP ranks.
+pub(crate) fn tokens(p: &Parallelism, training: &Training) -> u64 {
+    let each = match training.mode {
+        Mode::Decode => 1,
+        _ => training.sequence_length / p.cp,
+    };
+    u64::from(training.micro_batch) * u64::from(each)
+}
+
 /// Token assignments that one EP rank sends from each of its CP ranks.
 pub(crate) fn assignments(model: &Model, p: &Parallelism, training: &Training) -> u64 {
-    u64::from(training.micro_batch)
-        * u64::from(training.sequence_length / p.cp)
-        * u64::from(model.top_k)
+    tokens(p, training) * u64::from(model.top_k)
 }

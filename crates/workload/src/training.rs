@@ -2,13 +2,54 @@
 
 use crate::error::{WorkloadError, require, within};
 use crate::pipeline::Schedule;
+use lightloom_units::Time;
 use serde::Deserialize;
 
+/// What a run computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Forward and backward passes, gradients, the optimizer.
+    #[default]
+    Train,
+    /// The forward pass over whole sequences, as when prompts are read; logits of the last token.
+    Prefill,
+    /// The forward pass of one token a sequence, which attends to a cache of keys and values.
+    Decode,
+}
+
+/// Whether a block's all-to-alls run beside its own computation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overlap {
+    /// No: one micro-batch goes through a block at a time, one task after the other.
+    #[default]
+    None,
+    /// Two micro-batches go through a block at once ([`crate::rounds`]).
+    TwoBatches,
+    /// DualPipe (DeepSeek-V3, arXiv 2412.19437, Section 3.2.1).
+    Dualpipe,
+}
+
+impl Overlap {
+    /// The name in specifications.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Overlap::None => "none",
+            Overlap::TwoBatches => "two-batches",
+            Overlap::Dualpipe => "dualpipe",
+        }
+    }
+}
+
 /// The settings of one training iteration.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// Tokens of a sequence.
+    /// What is computed.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Tokens of a sequence; when decoding, those whose keys and values a new token attends to.
     pub sequence_length: u32,
     /// Sequences that one EP rank (its TP and CP ranks together) works on at a time.
     pub micro_batch: u32,
@@ -27,9 +68,32 @@ pub struct Training {
     pub dispatch_bytes: u32,
     /// Whether gradients are summed while the backward pass still runs.
     pub overlap_gradients: bool,
+    /// Whether all-to-alls run beside the block's own computation.
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// Share of a GPU's multiprocessors that all-to-alls take from what is computed beside them, in
+    /// [0, 1); nothing reads it without `overlap`.
+    #[serde(default)]
+    pub communication_share: f64,
+    /// Bytes of an element of weights where nothing is trained. Products with weights of half as many
+    /// bytes as activations are twice as fast; nothing reads it in [`Mode::Train`].
+    #[serde(default = "two")]
+    pub weight_bytes: u32,
+}
+
+fn two() -> u32 {
+    2
 }
 
 impl Training {
+    /// How long a computation takes beside all-to-alls.
+    pub(crate) fn beside(&self, time: Time) -> Time {
+        match self.communication_share {
+            0.0 => time,
+            share => Time::from_secs_f64(time.as_secs_f64() / (1.0 - share)),
+        }
+    }
+
     /// Checks every field by itself.
     ///
     /// # Errors
@@ -41,9 +105,14 @@ impl Training {
         within("training.activation_bytes", self.activation_bytes, 1..=8)?;
         within("training.gradient_bytes", self.gradient_bytes, 1..=8)?;
         within("training.dispatch_bytes", self.dispatch_bytes, 1..=8)?;
+        let share = self.communication_share;
+        require((0.0..1.0).contains(&share), "training.communication_share", share, || {
+            "must be at least 0 and below 1".into()
+        })?;
+        within("training.weight_bytes", self.weight_bytes, 1..=8)?;
         let (fits, allowed) = match self.schedule {
-            Schedule::OneForwardOneBackward => {
-                (self.virtual_stages == 1, "must be 1 with training.schedule = \"1f1b\"")
+            Schedule::OneForwardOneBackward | Schedule::ZeroBubble => {
+                (self.virtual_stages == 1, "must be 1 unless training.schedule = \"interleaved\"")
             }
             Schedule::Interleaved => (
                 (2..=4096).contains(&self.virtual_stages),

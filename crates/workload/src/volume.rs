@@ -6,6 +6,7 @@
 
 use crate::job::Job;
 use crate::parallelism::Scope;
+use crate::training::Mode;
 
 /// Bytes sent in one iteration by all GPUs, by parallelism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +37,9 @@ impl Job {
         let assignments = self.assignments_per_rank();
         let ring = |tokens| u128::from(self.tp_bytes(tokens));
         let shared = if model.shared_experts > 0 { tokens } else { 0 };
-        // Two passes of: attention (2), dense MLP (2), experts (2), embedding and head (1 each).
-        let tp = 2
+        let passes = if t.mode == Mode::Train { 2 } else { 1 };
+        // Each pass: attention (2), dense MLP (2), experts (2), embedding and head (1 each).
+        let tp = passes
             * (2 * layers * ring(tokens)
                 + 2 * (layers - moe) * ring(tokens)
                 + 2 * moe * ring(assignments + shared)
@@ -45,7 +47,7 @@ impl Job {
         let sent = |element: u32| u128::from(assignments * self.bytes_per_token(element));
         let ep = match p.ep {
             1 => 0,
-            _ => 2 * moe * (sent(t.dispatch_bytes) + sent(t.activation_bytes)),
+            _ => passes * moe * (sent(t.dispatch_bytes) + sent(t.activation_bytes)),
         };
         let hops = u128::from(p.pp) * u128::from(t.virtual_stages) - 1;
         let hop = u128::from(tokens * self.bytes_per_token(t.activation_bytes));
@@ -53,10 +55,10 @@ impl Job {
         let per_chain = u128::from(p.block_size()) * u128::from(p.dp) * u128::from(t.micro_batches);
         Volumes {
             tp_bytes: per_chain * tp,
-            cp_bytes: per_chain * 2 * layers * u128::from(self.cp_bytes()),
+            cp_bytes: per_chain * passes * layers * u128::from(self.cp_bytes()),
             ep_bytes: per_chain * ep,
-            pp_bytes: per_chain * 2 * hops * hop,
-            dp_bytes: self.gradient_volume(),
+            pp_bytes: per_chain * passes * hops * hop,
+            dp_bytes: if passes == 2 { self.gradient_volume() } else { 0 },
         }
     }
 
@@ -66,7 +68,7 @@ impl Job {
         let placement = self.placement();
         let sum = |scope, parameters: u64| {
             let members = placement.gradient_group_size(scope);
-            let groups = p.block_size() * p.dp / members;
+            let groups = self.parameter_copies() * p.block_size() * p.dp / members;
             let buffer = u128::from(parameters) * u128::from(self.training.gradient_bytes);
             u128::from(groups) * 2 * u128::from(members - 1) * buffer
         };

@@ -159,15 +159,19 @@ def in_seconds(figures: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, 
 
 
 def tokens(scenario: Scenario) -> int:
-    """Return the tokens of an iteration.
+    """Return the tokens of an iteration; one a sequence when decoding.
 
     >>> from lightloom import Scenario
-    >>> tokens(Scenario.preset("mixtral-8x7b", gpus=128))
+    >>> job = Scenario.preset("mixtral-8x7b", gpus=128)
+    >>> tokens(job)
     4194304
+    >>> tokens(job.with_({"training.mode": "decode"}))
+    1024
     """
     training = scenario.training
     sequences = training.micro_batch * training.micro_batches * scenario.parallelism.ep
-    return training.sequence_length * sequences * scenario.dp
+    each = 1 if training.mode == "decode" else training.sequence_length
+    return each * sequences * scenario.dp
 
 
 def speed(scenario: Scenario, iteration_s: float) -> dict[str, float]:
@@ -243,7 +247,8 @@ def _sizes(core: Mapping[str, Any]) -> tuple[float, float]:
     """Estimate tasks of an iteration, and packets of its all-to-alls."""
     model, training, parallelism = core["model"], core["training"], core["parallelism"]
     passes = training["micro_batches"] * parallelism["dp"]
-    tokens = training["sequence_length"] * training["micro_batch"] * passes * parallelism["ep"]
+    each = 1 if training["mode"] == "decode" else training["sequence_length"]
+    tokens = each * training["micro_batch"] * passes * parallelism["ep"]
     sent = 4 * tokens * model["top_k"] * model["hidden"] * training["dispatch_bytes"]
     return 16 * model["layers"] * passes, sent * model["layers"] / _PACKET_BYTES
 

@@ -2,7 +2,9 @@
 //!
 //! Modelled: circuits serve the all-to-alls of one demand that follow one another, its dispatch and
 //! its combine, forward or backward. What hides dark time is the region's own computation between
-//! two all-to-alls; waiting for other stages hides more, which is not counted on.
+//! two all-to-alls; waiting for other stages hides more, which is not counted on. Where micro-batches pass
+//! the region two at a time, its all-to-alls run beside computation: what hides dark time then is what
+//! lies between two of them in an iteration in which every task takes as long as it would alone.
 
 use super::Optical;
 use super::gap::{Coming, lookahead};
@@ -40,7 +42,13 @@ impl Optical<'_> {
             // What computes before one that hides nothing is not asked: it takes time to find.
             let hides = matches!(when, ReconfigurePolicy::Hide | ReconfigurePolicy::Predict);
             let before = at.checked_sub(1).map(|before| sequence[before]).filter(|_| hides);
-            let computed = before.and_then(|from| self.computation(from, task));
+            let computed = before.and_then(|from| match self.alone.is_empty() {
+                true => self.computation(from, task),
+                false => {
+                    let [(_, end), (begin, _)] = [from, task].map(|at| self.alone[at as usize]);
+                    Some(begin.saturating_sub(end))
+                }
+            });
             let computed = computed.unwrap_or(Time::ZERO);
             Coming { demand: self.matrix(task), when, computed }
         };

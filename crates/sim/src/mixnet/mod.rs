@@ -2,7 +2,10 @@
 //!
 //! A region holds one block (one replica at one stage); its all-to-alls come one after the other, so
 //! at most one matching is wanted at a time. Dispatch and combine have the same symmetrised demand,
-//! so a matching changes at most once a layer, pass and micro-batch. Policies, set for each phase
+//! so a matching changes at most once a layer, pass and micro-batch. Where two micro-batches pass a block
+//! at once, its all-to-alls are still one after the other, for the task graph says so; but those of the
+//! two take turns, so that matchings serve one all-to-all each, and change up to four times as often, or
+//! are left as they are because a change would not pay. Policies, set for each phase
 //! (MixNet 5.1, 7.1, B.1):
 //! - *block*: when the all-to-all's turn has come, its circuits are set and it waits for them;
 //! - *hide*: its circuits are set when the region's previous all-to-all ends, under the compute that
@@ -82,6 +85,8 @@ pub(crate) struct Optical<'a> {
     planner: planner::Planner,
     foresight: Option<Foresight>,
     ledger: traffic::Ledger<'a>,
+    /// Where micro-batches pass blocks two at a time: see [`ahead`].
+    alone: Vec<(Time, Time)>,
     /// By region and server: what earlier iterations said of other traffic, or the task graph.
     earlier: Vec<Vec<Vec<Traffic>>>,
     /// What the controller of the first region that has all-to-alls was asked and answered, if that
@@ -161,12 +166,17 @@ impl<'a> Optical<'a> {
                 (fabric.regions() as usize, region_servers),
                 iteration.unwrap_or(0) + 1,
             ),
+            alone: Vec::new(),
             earlier,
             kept: None,
             pairs: Vec::new(),
             stages,
             carrier,
         };
+        if job.graph.overlaps {
+            let of = (fabric.cluster(), spec);
+            optical.alone = traffic::alone(&mut optical.ledger, job.graph, job.gating, of);
+        }
         // A block's all-to-alls are chained, so any topological order has them in order.
         for task in job.graph.topological_order().unwrap_or_default() {
             if let Some(Comm::AllToAll { block, .. }) = job.graph.communication(task) {

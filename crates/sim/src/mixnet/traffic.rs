@@ -15,7 +15,7 @@ use lightloom_fabric::{Cluster, MixNetSpec};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::hierarchical;
 use lightloom_workload::{Axis, Comm, Gating, Placement, TaskGraph};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -185,19 +185,26 @@ fn class(comm: &Comm) -> Option<Class> {
 }
 
 /// By task: in which pass of a micro-batch through its block an all-to-all is, counted from the block's
-/// first.
+/// first. Where micro-batches pass it two at a time, all-to-alls of the two take turns.
 fn passes(graph: &TaskGraph) -> Vec<u32> {
     let mut numbers = vec![0; graph.len()];
-    let mut last = HashMap::new();
+    let at_once = if graph.overlaps { 2 } else { 1 };
+    // By block: what passes it last, with numbers, and the next number.
+    let mut last: HashMap<_, (VecDeque<_>, u32)> = HashMap::new();
     for task in graph.topological_order().unwrap_or_default() {
         let Some(Comm::AllToAll { block, .. }) = graph.communication(task) else { continue };
         let at = task as usize;
         let of = (graph.pass[at], graph.micro_batch[at]);
-        let (before, number) = last.entry(*block).or_insert((of, 0));
-        if *before != of {
-            (*before, *number) = (of, *number + 1);
-        }
-        numbers[at] = *number;
+        let (recent, next) = last.entry(*block).or_default();
+        let known = recent.iter().find(|(known, _)| *known == of).map(|&(_, number)| number);
+        numbers[at] = known.unwrap_or_else(|| {
+            recent.push_back((of, *next));
+            if recent.len() > at_once {
+                recent.pop_front();
+            }
+            *next += 1;
+            *next - 1
+        });
     }
     numbers
 }
@@ -210,6 +217,41 @@ pub(super) fn expected(
     regions: (usize, u32),
 ) -> Vec<Vec<Traffic>> {
     let mut ledger = Ledger::new(graph, placement, cluster.gpus_per_server, regions, 0);
+    let times = alone(&mut ledger, graph, gating, (cluster, spec));
+    let mut events = Vec::new();
+    for (task, &(begin, end)) in (0..).zip(&times) {
+        if graph.communication(task).is_some() && end > begin {
+            events.push((end, false, task));
+            events.push((begin, true, task));
+        }
+    }
+    events.sort_unstable();
+    for (now, begin, task) in events {
+        let Some(comm) = graph.communication(task) else { continue };
+        match (comm, begin) {
+            (Comm::AllToAll { block, .. }, _) => {
+                let first = placement.block_gpus(*block).start / cluster.gpus_per_server;
+                let region = (first / regions.1) as usize;
+                match begin {
+                    true => ledger.all_to_all_begins(region, task, now),
+                    false => ledger.all_to_all_ends(region, now),
+                }
+            }
+            (_, true) => ledger.begins(task, comm, now),
+            (_, false) => ledger.ends(task, now),
+        }
+    }
+    (0..regions.0).map(|region| ledger.records(region).to_vec()).collect()
+}
+
+/// By task: when it would begin and end if every task took as long as it would alone.
+pub(super) fn alone(
+    ledger: &mut Ledger<'_>,
+    graph: &TaskGraph,
+    gating: &Gating,
+    (cluster, spec): (&Cluster, &MixNetSpec),
+) -> Vec<(Time, Time)> {
+    let placement = ledger.placement;
     let packet_bps = |nics: u32| u128::from(spec.eps.link_bps.bps()) * u128::from(nics);
     let packets = packet_bps(cluster.whole_nics() - spec.optical_nics);
     let all = packets + u128::from(spec.ocs.link_bps.bps()) * u128::from(spec.optical_nics);
@@ -237,36 +279,17 @@ pub(super) fn expected(
             )
         }
     };
-    let mut begins = vec![Time::ZERO; graph.len()];
-    let mut events = Vec::new();
+    let mut times = vec![(Time::ZERO, Time::ZERO); graph.len()];
     for task in graph.topological_order().unwrap_or_default() {
         let at = task as usize;
         let comm = graph.communication(task);
         let took = comm.map_or(graph.duration[at], &mut alone);
-        let end = begins[at].saturating_add(took);
-        if comm.is_some() && took > Time::ZERO {
-            events.push((end, false, task));
-            events.push((begins[at], true, task));
-        }
+        let end = times[at].0.saturating_add(took);
+        times[at].1 = end;
         for &after in graph.successors.row(task) {
-            begins[after as usize] = begins[after as usize].max(end);
+            let begin = &mut times[after as usize].0;
+            *begin = (*begin).max(end);
         }
     }
-    events.sort_unstable();
-    for (now, begin, task) in events {
-        let Some(comm) = graph.communication(task) else { continue };
-        match (comm, begin) {
-            (Comm::AllToAll { block, .. }, _) => {
-                let first = placement.block_gpus(*block).start / cluster.gpus_per_server;
-                let region = (first / regions.1) as usize;
-                match begin {
-                    true => ledger.all_to_all_begins(region, task, now),
-                    false => ledger.all_to_all_ends(region, now),
-                }
-            }
-            (_, true) => ledger.begins(task, comm, now),
-            (_, false) => ledger.ends(task, now),
-        }
-    }
-    (0..regions.0).map(|region| ledger.records(region).to_vec()).collect()
+    times
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Small jobs of every shape: dense layers first and between others, shared experts, both attentions,
 /// tied embeddings, all five dimensions.
-fn small_job() -> impl Strategy<Value = Job> {
+pub(crate) fn small_job() -> impl Strategy<Value = Job> {
     let degrees = (0u32..3, 0u32..3, 0u32..3, 1u32..4, 1u32..5);
     let shape = (1u32..5, 0u32..3, 1u32..4, any::<bool>(), 0u32..2, any::<bool>());
     let training = (1u32..4, 1u32..4, any::<bool>(), 1u32..3);
@@ -54,16 +54,16 @@ fn small_job() -> impl Strategy<Value = Job> {
     })
 }
 
-fn uniform(job: &Job) -> Gating {
+pub(crate) fn uniform(job: &Job) -> Gating {
     Gating::uniform(&job.model, &job.parallelism, &job.training).expect("valid job")
 }
 
-fn built(job: &Job) -> TaskGraph {
+pub(crate) fn built(job: &Job) -> TaskGraph {
     build(job, &uniform(job)).expect("valid job")
 }
 
 /// How often each (kind, pass, replica, layer, micro-batch) occurs.
-fn census(graph: &TaskGraph) -> HashMap<(TaskKind, Pass, u32, i32, i32), u32> {
+pub(crate) fn census(graph: &TaskGraph) -> HashMap<(TaskKind, Pass, u32, i32, i32), u32> {
     let mut census = HashMap::new();
     for task in 0..graph.len() {
         let key = (
@@ -79,7 +79,7 @@ fn census(graph: &TaskGraph) -> HashMap<(TaskKind, Pass, u32, i32, i32), u32> {
 }
 
 /// What all GPUs send for one task.
-fn sent(job: &Job, gating: &Gating, comm: &Comm) -> u128 {
+pub(crate) fn sent(job: &Job, gating: &Gating, comm: &Comm) -> u128 {
     let p = &job.parallelism;
     let block = u128::from(p.block_size());
     match *comm {
@@ -288,7 +288,7 @@ proptest! {
 
 /// A job whose every layer takes `forward_ps`, with nothing else that takes time: the head's share of
 /// so few picoseconds is less than half of one.
-fn even_job(pp: u32, virtual_stages: u32, micro_batches: u32, forward_ps: u64) -> Job {
+pub(crate) fn even_job(pp: u32, virtual_stages: u32, micro_batches: u32, forward_ps: u64) -> Job {
     let mut job = example::mixtral_8x7b();
     job.parallelism = Parallelism { tp: 1, cp: 1, ep: 2, dp: 1, pp };
     job.model.layers = pp * virtual_stages;

@@ -59,7 +59,10 @@ fn unknown_keys_and_names_are_errors() {
     assert!(error::<Training>(TRAINING, "\"micro_batch\"", "\"widht\"").contains(unknown));
     assert!(error::<Compute>(COMPUTE, "\"gpu\"", "\"widht\"").contains(unknown));
     assert!(error::<Compute>(COMPUTE, "\"time_ps\"", "\"widht\"").contains(unknown));
-    assert!(error::<Training>(TRAINING, "1f1b", "gpipe").contains("`1f1b` or `interleaved`"));
+    assert!(
+        error::<Training>(TRAINING, "1f1b", "gpipe")
+            .contains("`1f1b`, `interleaved`, `zero-bubble`")
+    );
     // Names that results use, but no specification may.
     assert!(error::<Compute>(COMPUTE, "given", "roofline").contains("`measured` or `given`"));
     assert!(error::<Compute>(COMPUTE, "forward", "none").contains("`forward` or `backward`"));

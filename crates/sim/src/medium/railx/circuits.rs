@@ -12,6 +12,7 @@ use lightloom_railx::fit::{Choice, fit};
 use lightloom_railx::turns::{self, Kind, Next, Turns, static_s};
 use lightloom_railx::{DimensionSpec, Named, Share, Topology, joins_all};
 use lightloom_units::Time;
+use lightloom_workload::Overlap;
 
 /// What was found for a job.
 pub(super) struct Found {
@@ -63,6 +64,10 @@ fn by_turns(
     let (Some(delay), Work::Training(training)) = (railx.ocs_delay_ps, &spec.work) else {
         return Ok(standing);
     };
+    // Rings of one micro-batch beside all-to-alls of another have no turns.
+    if training.job.training.overlap != Overlap::None {
+        return Ok(standing);
+    }
     let messages = evenly::numbered(spec)?.into_iter();
     let kind = |(number, groups)| Kind { number, groups, over: evenly::over(number) };
     let kinds: Vec<Kind> = messages.map(kind).collect();
