@@ -72,7 +72,7 @@ fn even_loads_visit_as_many_servers_as_sets_do() {
 fn a_limit_changes_loads_only_if_it_is_applied() {
     let job = merging(example::deepseek_r1());
     let counts: Vec<u32> =
-        (0..64 * 256).map(|i| 100 + 900 * u32::from(i % 256 < 64) + i % 7).collect();
+        (0..64 * 256).map(|i| 100 + 50 * u32::from(i % 256 < 32) + i % 7).collect();
     let shape = [1, 1, 64, 256];
     let [recorded, applied, off] = [GroupLimit::Recorded, GroupLimit::Applied, GroupLimit::Off]
         .map(|limit| gating(&job, &counts, shape, limit));
@@ -81,8 +81,8 @@ fn a_limit_changes_loads_only_if_it_is_applied() {
     let sum = |gating: &Gating, ranks: Range<usize>| -> u64 {
         gating.matrix(MatrixId(0))[..64][ranks].iter().map(|&n| u64::from(n)).sum()
     };
-    // The first two groups are strong: tokens choose them more often if they must choose four.
-    assert!(sum(&applied, 0..16) > sum(&recorded, 0..16));
+    // The first group is popular: tokens choose it more often if they must choose four.
+    assert!(sum(&applied, 0..8) > sum(&recorded, 0..8));
     assert_eq!(sum(&applied, 0..64), sum(&recorded, 0..64));
     let note = |gating: &Gating| gating.notes().iter().any(|n| n.contains("at most 4 of 8 groups"));
     assert!(note(&applied) && !note(&recorded));
