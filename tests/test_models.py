@@ -198,18 +198,40 @@ def test_every_preset_runs(name: str) -> None:
     said = any("no recorded gates are shipped" in line for line in result.info["warnings"])
     shape = f"e{job.model.experts}k{job.model.top_k}"
     assert said == (job.model.experts > 0 and shape not in builtin_names())
-    if said:  # even loads: of a token's choices one in `ep` stays on its rank
+    if said:  # generated loads: of a token's choices about one in `ep` stays on its rank
         tokens = job.training.micro_batch * job.training.sequence_length
         sent = tokens * job.model.top_k * job.model.hidden * job.training.dispatch_bytes
         moved = [task["bytes"] for task in tasks if task["kind"] == "dispatch"]
-        assert set(moved) == {sent * (job.parallelism.ep - 1)}
+        assert np.mean(moved) == pytest.approx(sent * (job.parallelism.ep - 1), rel=0.05)
+        assert len(set(moved)) > 1
 
 
-def test_even_loads_stand_in_only_where_nobody_names_a_trace(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
+def test_every_config_runs(path: Path) -> None:
+    """A published file with a usual split: as its preset does, on the fewest GPUs that hold it."""
+    preset = Scenario.preset(path.stem)
+    split = preset.parallelism
+    tables = {
+        "model": {"huggingface": str(path)}, "cluster": {"gpus": GPUS.get(path.stem, 256)},
+        "parallelism": {"tp": split.tp, "cp": split.cp, "ep": split.ep, "pp": split.pp},
+        "training": {"micro_batches": 1, "micro_batch": 1}, "fabric": {"carrier": "direct"},
+    }  # fmt: skip
+    job = load_scenario(tables).scenario
+    (row,) = lightloom.simulate(job, progress=False).runs.to_pylist()
+    assert row["iteration_s"] > 0 and (row["exposed_a2a_s"] > 0) == (job.model.experts > 0)
+    told = {"training.micro_batches": 1, "training.micro_batch": 1, "fabric.carrier": "direct"}
+    same = Scenario.preset(path.stem, gpus=job.cluster.gpus).with_(told)
+    (other,) = lightloom.simulate(same, progress=False).runs.to_pylist()
+    assert other["iteration_s"] == row["iteration_s"]
+
+
+def test_generated_loads_stand_in_only_where_nobody_names_a_trace(tmp_path: Path) -> None:
     job = Scenario.preset("qwen3-30b-a3b", gpus=256)
-    assert np.ptp(load_trace(job).counts) <= 1
+    assert str(load_trace(job).meta["origin"]).startswith("generated, calibrated on")
+    even = job.with_(gating={"trace": "uniform"})
+    assert np.ptp(load_trace(even).counts) <= 1
     hot = job.with_(gating={"trace": "hot-rank", "knobs": {"factor": 4}})
-    assert np.ptp(load_trace(hot).counts) > 1
+    assert load_trace(hot).meta["origin"] == "synthetic"
     with pytest.raises(InputError, match=r'gating.knobs.factor: gating.trace = "builtin" is not'):
         load_trace(job.with_(gating={"knobs": {"factor": 4}}))
 

@@ -268,7 +268,8 @@ def test_a_file_that_is_none_is_one_message(
 PUBLISHED = {path.stem: json.loads(path.read_text()) for path in sorted(MODELS.glob("*.json"))}
 # As published beside these keys; the shapes above leave them out.
 SAID = {"hidden_act": "silu", "tie_word_embeddings": False}
-PUBLISHED |= {"mixtral-8x7b": MIXTRAL | SAID, "deepseek-v3": DEEPSEEK_V3 | SAID}
+GROUPS = {"n_group": 8, "topk_group": 4}
+PUBLISHED |= {"mixtral-8x7b": MIXTRAL | SAID, "deepseek-v3": DEEPSEEK_V3 | SAID | GROUPS}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

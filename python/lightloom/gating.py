@@ -1,12 +1,13 @@
 """The gating trace that a job runs on: shipped, from a file, or generated for the job.
 
 `builtin` is the shipped recording for the model's experts and top-k; where none is shipped, it is
-generated with even loads, and `unrecorded` says so. A generated trace has the model's experts and
-MoE layers, and the job's expert-parallel ranks and seed. Another fits if it was recorded for as
-many experts as the model has, and its source ranks can be summed into the job's expert-parallel
-ranks; nothing is ever stretched or wrapped around. A shorter trace (fewer layers) fits: the
-workload reuses its layers and says so. Checked: each refusal, and that whoever has `place_of` a
-trace reads the same one.
+generated as `calibrated` on the recordings of other shapes, and `unrecorded` says so. A generated
+trace has the model's experts and MoE layers, and the job's expert-parallel ranks and seed; one
+that is `calibrated` has the job's sequences of a micro-batch, too. Another fits if it was recorded
+for as many experts as the model has, and its source ranks can be summed into the job's
+expert-parallel ranks; nothing is ever stretched or wrapped around. A shorter trace (fewer layers)
+fits: the workload reuses its layers and says so.
+Checked: each refusal, and that whoever has `place_of` a trace reads the same one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Of the trace of a model without experts: it holds one count, and no layer draws from it.
 _NO_EXPERTS = dict.fromkeys(("experts", "sources", "top_k", "layers", "iterations", "seed"), 1)
+STAND_IN = "calibrated"
+"""The kind of generated trace that a job gets if no recording is shipped for its shape."""
 ITERATIONS = 8
 """Of a trace that is generated for a job; micro-batches draw among them."""
 
@@ -74,8 +77,8 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
     {'trace': 'e8k2'}
     >>> place_of(job.with_(gating={"trace": "hot-rank", "knobs": {"factor": 4}}))["knobs"]
     {'factor': 4.0}
-    >>> place_of(Scenario.preset("qwen3-30b-a3b"))["trace"]
-    'uniform'
+    >>> place_of(Scenario.preset("qwen3-30b-a3b"))["knobs"]
+    {'sequences': 8.0}
     """
     from lightloom.trace.synthetic import KINDS
 
@@ -92,7 +95,9 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
             "iterations": ITERATIONS,
             "seed": scenario.seed,
         }
-        kind = name if name in KINDS else "uniform"
+        kind = name if name in KINDS else STAND_IN
+        if kind == STAND_IN:
+            knobs = {"sequences": float(scenario.training.micro_batch)} | knobs
         return {"trace": kind, "shape": shape, "knobs": knobs}
     if knobs:
         raise InputError(
@@ -105,16 +110,17 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def unrecorded(scenario: Scenario) -> str | None:
-    """Say that no recording is shipped for a job that asks for one: its loads are even.
+    """Say that no recording is shipped for a job that asks for one: its loads are generated.
 
     Examples
     --------
     >>> from lightloom import Scenario
     >>> unrecorded(Scenario.preset("mixtral-8x7b"))
     >>> unrecorded(Scenario.preset("qwen3-30b-a3b"))  # doctest: +ELLIPSIS
-    'no recorded gates are shipped for 128 experts, top-8: every expert has the same load; ...
+    'no recorded gates are shipped for 128 experts, top-8: loads are generated, calibrated on ...
     """
     from lightloom.trace import builtin_names
+    from lightloom.trace.synthetic.calibrated import FITTED
 
     model = scenario.model
     if scenario.gating.trace != "builtin" or not model.experts:
@@ -122,8 +128,9 @@ def unrecorded(scenario: Scenario) -> str | None:
     if _recording(scenario) in builtin_names():
         return None
     return (
-        f"no recorded gates are shipped for {model.experts} experts, top-{model.top_k}: every "
-        "expert has the same load; gating.trace chooses another"
+        f"no recorded gates are shipped for {model.experts} experts, top-{model.top_k}: loads are "
+        f"generated, calibrated on recordings of other shapes ({', '.join(FITTED)}); gating.trace "
+        "chooses another"
     )
 
 

@@ -5,7 +5,7 @@ several names (`huggingface_keys.py`); a ``kv_lora_rank`` makes attention latent
 layers are dense must come to a number of first layers and a step (`huggingface_layers.py`). A key
 that is absent has the default of the family's own configuration class (`huggingface_defaults.py`);
 a file of no listed family must say what families disagree on. Ignored: what changes no byte and no
-flop (rope, tokens, dtype, how experts are chosen), norms of queries and keys, biases of experts and
+flop (rope, tokens, dtype, how experts are scored), norms of queries and keys, biases of experts and
 routers, windows of attention, layers that predict several tokens. Refused: what a model of this
 package cannot express. Checked: published totals (``tests/test_models.py``), and each key's
 peculiarities (``tests/test_scenario_huggingface.py``). For users: ``docs/models.md``.
@@ -103,7 +103,25 @@ def _model(keys: Keys) -> dict[str, Any]:
         "dense_layers": first,
         "dense_intermediate": _dense_width(keys) if first or step > 1 else 0,
     }
-    return model | ({"moe_layer_step": step} if step > 1 else {}) | _shared(keys)
+    spaced = {"moe_layer_step": step} if step > 1 else {}
+    return model | spaced | _shared(keys) | _groups(keys, count, top_k)
+
+
+def _groups(keys: Keys, experts: int, top_k: int) -> dict[str, int]:
+    """Read groups of experts, of which a token chooses some; DeepSeek-V2 says if it chooses any."""
+    greedy = keys.values.get("topk_method") == "greedy"
+    if greedy or (keys.get("n_group") is None and keys.get("topk_group") is None):
+        return {}
+    groups = keys.count("n_group")
+    most = keys.count("topk_group")
+    if experts % groups:
+        raise keys.error("n_group", f"must divide the number of experts, {experts}")
+    if most > groups:
+        raise keys.error("topk_group", f"must be at most n_group = {groups}")
+    if top_k > experts // groups * most:
+        held = experts // groups * most
+        raise keys.error("topk_group", f"its groups hold {held} experts; a token chooses {top_k}")
+    return {"expert_groups": groups, "groups_per_token": most}
 
 
 def _no_experts(keys: Keys) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 _GATED = {"hidden_act": "silu", "tie_word_embeddings": False}
 _PLAIN = {**_GATED, "attention_bias": False, "head_dim": None}
-_DEEPSEEK = {**_PLAIN, "num_key_value_heads": 128}
+_DEEPSEEK = {**_PLAIN, "num_key_value_heads": 128, "n_group": 8, "topk_group": 4}
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # LlamaConfig: as many key and value heads as heads.
@@ -36,6 +36,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "glm4_moe": {
         **_GATED, "attention_bias": False, "head_dim": 128, "num_key_value_heads": 8,
         "first_k_dense_replace": 1, "n_shared_experts": 1, "use_qk_norm": False,
+        "n_group": 1, "topk_group": 1,
     },
     # GptOssConfig.
     "gpt_oss": {**_GATED, "attention_bias": True, "head_dim": 64, "num_key_value_heads": 8},
@@ -63,12 +64,14 @@ NEUTRAL = frozenset(
         "head_dim",
         "interleave_moe_layer_step",
         "moe_layer_freq",
+        "n_group",
         "n_shared_experts",
         "num_experts_per_tok",
         "num_key_value_heads",
         "q_lora_rank",
         "qkv_bias",
         "shared_expert_intermediate_size",
+        "topk_group",
     )
 )
 """Keys whose absence means the same to every family that is not listed: there is no such thing, or

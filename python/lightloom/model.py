@@ -89,6 +89,11 @@ class Model(Section):
     """Width of the network of a dense layer."""
     tied_embeddings: bool | None = None
     """`true`: embedding and head are one matrix. Unless given, they are two."""
+    expert_groups: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """Groups of consecutive experts, of which a token chooses some (`n_group` of a `config.json`);
+    1, or not given: there are none."""
+    groups_per_token: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """All experts of a token are in so many of the groups at most (`topk_group`; routing.md)."""
 
     @property
     def moe_layers(self) -> int:
@@ -159,6 +164,7 @@ def misfits(model: Model) -> Iterator[Misfit]:
     yield from _experts(model)
     if (model.moe_layer_step or 1) > model.layers:
         yield "model.moe_layer_step", f"must be at most model.layers = {model.layers}"
+    yield from _groups(model)
     dense = model.layers - model.moe_layers
     for count, holds, width in (
         ("dense_layers", dense, "dense_intermediate"),
@@ -175,6 +181,28 @@ def misfits(model: Model) -> Iterator[Misfit]:
             "model.attention.kv_heads",
             f"must divide model.attention.heads = {attention.heads}",
         )
+
+
+def _groups(model: Model) -> Iterator[Misfit]:
+    """Yield what groups of experts do not share, and what a token does not find in its groups."""
+    groups, most = model.expert_groups, model.groups_per_token
+    if groups is None and most is None:
+        return
+    if groups is None or most is None:
+        given, other = ("expert_groups", "groups_per_token")[:: 1 if most is None else -1]
+        yield f"model.{given}", f"nothing reads it without model.{other}; allowed: both, or neither"
+        return
+    if model.experts % groups:
+        yield "model.expert_groups", f"must divide model.experts = {model.experts}"
+    elif most > groups:
+        yield "model.groups_per_token", f"must be at most model.expert_groups = {groups}"
+    elif model.top_k > (held := model.experts // groups * most):
+        yield (
+            "model.groups_per_token",
+            f"its groups hold {held} experts, and a token chooses model.top_k = {model.top_k}",
+        )
+    elif groups > 1 and not model.experts:
+        yield "model.expert_groups", "nothing reads it while model.experts = 0; allowed: 1"
 
 
 def _experts(model: Model) -> Iterator[Misfit]:

@@ -75,6 +75,10 @@ class Training(Section):
     activations (1: FP8) are twice as fast; nothing reads it with mode `train`."""
     dispatch_bytes: Literal[1, 2, 4]
     """Bytes of one element sent to an expert (1: FP8); what returns has `activation_bytes`."""
+    dispatch_copies: Literal["expert", "server"]
+    """How often a token is sent: `expert`: once to each of its experts; `server`: over the network
+    once to each server that has some, to the GPU of the same index, and from there once to each GPU
+    that has one; what returns is summed up in the server first: see routing.md."""
     overlap_gradients: bool
     """`true`: a layer's gradients are summed while the backward pass goes on; `false`: after it."""
     overlap: Literal["none", "two-batches", "dualpipe"]
@@ -214,13 +218,17 @@ class Gating(Section):
     """Which recorded gate decisions the job meets."""
 
     trace: Label
-    """`builtin`: the shipped recording for the model's experts and top-k, or even loads where none
-    is shipped; a kind of `lightloom trace generate`; else a trace's path, relative to the
-    specification."""
+    """`builtin`: the shipped recording for the model's experts and top-k, or one that is generated,
+    `calibrated` on recordings, where none is shipped; a kind of `lightloom trace generate`; else a
+    trace's path, relative to the specification."""
     knobs: dict[str, float] = Field(default_factory=dict)
     """Of a generated trace: what its kind reads, such as `factor`."""
     redraw: Literal["micro-batch"]
     """What draws an iteration of the trace of its own: every micro-batch of every replica."""
+    group_limit: Literal["recorded", "applied", "off"]
+    """Of a model with `model.groups_per_token` below `model.expert_groups`: `recorded`: the trace's
+    loads were counted under this limit; `applied`: without it, and what it leaves of them is worked
+    out; `off`: tokens choose among all groups."""
 
 
 class Collective(Section):

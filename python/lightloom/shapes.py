@@ -131,6 +131,35 @@ def _gating(scenario: Scenario) -> Iterator[Misfit]:
         yield "gating.trace", f'{unread}: "builtin"'
     if not scenario.model.experts and scenario.gating.knobs:
         yield "gating.knobs", f"{unread}: none"
+    yield from _copies(scenario)
+
+
+# Sums over sets of experts take so many numbers a row at most.
+_MOST_SUMS = 1 << 22
+
+
+def _copies(scenario: Scenario) -> Iterator[Misfit]:
+    """Yield what nothing reads of copies and groups, and models of too many sets of experts."""
+    model = scenario.model
+    groups, most = model.expert_groups or 1, model.groups_per_token or 1
+    if scenario.gating.group_limit != "recorded" and most == groups:
+        yield (
+            "gating.group_limit",
+            f"nothing reads it, as a token may choose from all of model.expert_groups = {groups}; "
+            'allowed: "recorded"',
+        )
+    if scenario.training.dispatch_copies != "server":
+        return
+    if not model.experts:
+        yield (
+            "training.dispatch_copies",
+            'nothing is copied while model.experts = 0; allowed: "expert"',
+        )
+    if model.experts * (model.top_k + 2) > _MOST_SUMS:
+        yield (
+            "training.dispatch_copies",
+            f"model.experts * (top_k + 2) must be at most {_MOST_SUMS} for it",
+        )
 
 
 def _compute(scenario: Scenario) -> Iterator[Misfit]:

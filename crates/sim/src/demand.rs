@@ -1,16 +1,9 @@
 //! What a transfer is to carry: all-to-alls as demands from GPU to GPU.
 
+pub(crate) use crate::all_to_all::AllToAll;
 use crate::failures::Moved;
-use lightloom_workload::{BlockId, Gating, MatrixId, Placement};
-
-/// An all-to-all, as the graph has it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AllToAll {
-    pub block: BlockId,
-    pub matrix: MatrixId,
-    pub transposed: bool,
-    pub bytes_per_token: u64,
-}
+use crate::merged::{Merging, Visits};
+use lightloom_workload::{Gating, Placement};
 
 /// What one all-to-all sends: (source GPU, destination GPU, bytes), own shares left out.
 pub(crate) struct Demand<'a> {
@@ -18,21 +11,31 @@ pub(crate) struct Demand<'a> {
     pub gating: &'a Gating,
     /// On which GPU each rank runs.
     pub moved: Moved,
+    /// Where a token is copied once a server.
+    merging: Option<Merging>,
 }
 
 impl<'a> Demand<'a> {
-    pub fn new(placement: &'a Placement, gating: &'a Gating) -> Self {
-        Demand { placement, gating, moved: Moved::default() }
+    /// Of ranks on servers of so many GPUs.
+    pub fn new(placement: &'a Placement, gating: &'a Gating, per_server: u32) -> Self {
+        let merging = gating.merges().then(|| Merging::new(per_server));
+        Demand { placement, gating, moved: Moved::default(), merging }
     }
 
     /// Calls `each` with every pair of GPUs that exchange anything, source by source.
     pub fn for_each(&self, a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
-        self.visit(self.gating.matrix(a2a.matrix), a2a, |_, at| at, each);
+        match &self.merging {
+            Some(merging) => self.visit_merged(merging, a2a, None, false, each),
+            None => self.visit(self.gating.matrix(a2a.matrix), a2a, |_, at| at, each),
+        }
     }
 
     /// As [`Demand::for_each`], if the tokens were others: from rank (row) to rank (column).
     pub fn for_each_of(&self, tokens: &[u32], a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
-        self.visit(tokens, a2a, |_, at| at, each);
+        match &self.merging {
+            Some(merging) => self.visit_merged(merging, a2a, Some(tokens), false, each),
+            None => self.visit(tokens, a2a, |_, at| at, each),
+        }
     }
 
     /// As [`Demand::for_each`], each source's destinations from its own neighbour on, as collective
@@ -40,7 +43,29 @@ impl<'a> Demand<'a> {
     pub fn for_each_in_turn(&self, a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
         let ep = self.placement.degrees().ep;
         let tokens = self.gating.matrix(a2a.matrix);
-        self.visit(tokens, a2a, |source, at| (source + at) % ep, each);
+        match &self.merging {
+            Some(merging) => self.visit_merged(merging, a2a, None, true, each),
+            None => self.visit(tokens, a2a, |source, at| (source + at) % ep, each),
+        }
+    }
+
+    /// What a token visits on average, where it is copied once a server and was.
+    pub fn visits(&self) -> Option<Visits> {
+        self.merging.as_ref()?.visits(self.gating)
+    }
+
+    fn visit_merged(
+        &self,
+        merging: &Merging,
+        a2a: AllToAll,
+        tokens: Option<&[u32]>,
+        turns: bool,
+        mut each: impl FnMut(u32, u32, u64),
+    ) {
+        let of = (self.placement, self.gating, &self.moved);
+        for (from, to, bytes) in merging.messages(of, a2a, tokens, turns) {
+            each(from, to, bytes);
+        }
     }
 
     fn visit(

@@ -248,7 +248,7 @@ impl Even {
 fn of_job(training: &Training, sent: &mut Sent) -> Result<(), SimError> {
     let Even { job, gating, graph, times, sends } = Even::of(training)?;
     let placement = job.placement();
-    let demand = Demand::new(&placement, &gating);
+    let demand = Demand::new(&placement, &gating, sent.per_server);
     let mut sums: BTreeMap<(u32, bool), u64> = BTreeMap::new();
     let number = |block: BlockId| block.stage * job.parallelism.dp + block.replica;
     for comm in &graph.comms {
@@ -291,7 +291,10 @@ mod tests {
         let mut job = example::mixtral_8x7b();
         (job.parallelism, job.training.micro_batches) = (parallelism, micro_batches);
         let redraw = crate::spec::Redraw::MicroBatch;
-        Training { job, gating: crate::spec::GatingSpec { redraw } }
+        Training {
+            job,
+            gating: crate::spec::GatingSpec { redraw, group_limit: Default::default() },
+        }
     }
 
     /// Bytes of tokens, sends and context rings between servers.
@@ -312,7 +315,7 @@ mod tests {
         let job = &training.job;
         let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).expect("fits");
         let graph = build(job, &gating).expect("a job");
-        let table = crate::traffic::table(&graph, &job.placement(), &gating);
+        let table = crate::traffic::table(&graph, &job.placement(), (&gating, 16));
         let integers = |at: usize| match &table.columns[at].1 {
             Column::Integers(values) => values.clone(),
             _ => panic!("whole numbers"),

@@ -3,6 +3,7 @@
 //! Here decisions meet engines: a medium answers an engine's questions with what
 //! `lightloom-circuits`, `-swot`, `-rails` and `-railx` decide, and holds no decision of its own.
 
+mod all_to_all;
 mod beside;
 mod bound;
 mod carried;
@@ -18,6 +19,7 @@ mod failures;
 mod flits;
 mod kinds;
 mod medium;
+mod merged;
 mod mixnet;
 mod moves;
 mod nics;

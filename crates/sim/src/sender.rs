@@ -4,6 +4,7 @@
 use crate::demand::{AllToAll, Demand, DemandRecord};
 use crate::failures::Health;
 use crate::medium::{Medium, State, Sum, Turn};
+use crate::merged::Visits;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, LinkId};
@@ -35,9 +36,10 @@ impl<'a> Sender<'a> {
     ) -> Self {
         let packets = matches!(spec.engine, EngineSpec::Packet(_));
         let shares = fabric.shares() && !packets && !health.matters();
+        let demand = Demand::new(placement, gating, fabric.cluster().gpus_per_server);
         Sender {
             graph,
-            state: State { fabric, demand: Demand::new(placement, gating), health, shares },
+            state: State { fabric, demand, health, shares },
             seed: spec.seed,
             record_replicas: spec.record.replicas,
             rings: HashMap::new(),
@@ -95,6 +97,26 @@ impl<'a> Sender<'a> {
         let each = self.carried.iter().map(|(name, times)| format!("{times} by {name}"));
         let each = each.collect::<Vec<_>>().join(", ");
         chosen.then(|| format!("all-to-alls between servers: {each}"))
+    }
+
+    /// What a token visits, where it is copied once a server.
+    pub fn copies_note(&self, top_k: u32) -> Option<String> {
+        let visits = self.state.demand.visits()?;
+        let per_server = self.state.fabric.cluster().gpus_per_server;
+        let of = (self.state.demand.placement, self.state.demand.gating);
+        Some(crate::merged::note(of, visits, (top_k, per_server)))
+    }
+
+    /// The same as figures.
+    pub fn copies_figures(&self) -> Vec<(&'static str, f64)> {
+        let figures = |visits: Visits| {
+            vec![
+                ("servers_per_token", visits.servers),
+                ("other_servers_per_token", visits.others),
+                ("gpus_per_token", visits.gpus),
+            ]
+        };
+        self.state.demand.visits().map_or_else(Vec::new, figures)
     }
 
     fn all_reduce(

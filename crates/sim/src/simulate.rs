@@ -46,6 +46,8 @@ pub struct Workload {
     graph: TaskGraph,
     origins: Vec<ComputeOrigin>,
     notes: Vec<String>,
+    /// GPUs of a server, as the first specification had them.
+    per_server: u32,
 }
 
 /// What a run left.
@@ -87,13 +89,12 @@ impl Workload {
             return Err(SimError::Input("a collective has no gating trace".into()));
         };
         let job = &training.job;
-        let gating = Gating::new(
+        let gating = Gating::under(
             trace.counts,
             trace.shape,
-            &job.model,
-            &job.parallelism,
-            &job.training,
+            (&job.model, &job.parallelism, &job.training),
             spec.seed,
+            training.gating.group_limit,
         )
         .map_err(input)?;
         let graph = build(job, &gating).map_err(input)?;
@@ -106,6 +107,7 @@ impl Workload {
             graph,
             origins,
             notes,
+            per_server: spec.cluster.gpus_per_server,
         })
     }
 
@@ -120,7 +122,9 @@ impl Workload {
         };
         let Parts { graph, gating, notes } = collective.parts(given)?;
         let placement = Placement::new(spec.parallelism());
-        Ok(Workload { job: identity(spec), placement, gating, graph, origins: vec![], notes })
+        let per_server = spec.cluster.gpus_per_server;
+        let origins = vec![];
+        Ok(Workload { job: identity(spec), placement, gating, graph, origins, notes, per_server })
     }
 
     /// How many tasks an iteration has.
@@ -136,7 +140,7 @@ impl Workload {
     /// What GPUs send each other in one iteration: rows of kind (`tp`, `cp`, `ep`, `pp`, `dp`),
     /// from, to and bytes.
     pub fn traffic(&self) -> Table {
-        crate::traffic::table(&self.graph, &self.placement, &self.gating)
+        crate::traffic::table(&self.graph, &self.placement, (&self.gating, self.per_server))
     }
 
     /// Runs one iteration on the fabric and engine of `spec`.
@@ -203,8 +207,8 @@ impl Workload {
         let mut sender = Sender::new(&fabric, &self.graph, tokens, medium, health, spec);
         let mut recorder = Recorder::new(&self.graph.kind, progress);
         if let EngineSpec::Packet(packet) = &spec.engine {
-            let demand = Demand::new(&self.placement, &self.gating);
             let per_server = spec.cluster.gpus_per_server;
+            let demand = Demand::new(&self.placement, &self.gating, per_server);
             recorder = recorder.by_packets(Pace::new(&self.graph, &demand, per_server, packet));
         }
         let outcome = engine(spec, beside).run(&scenario, &mut sender, &mut recorder)?;
@@ -224,6 +228,11 @@ impl Workload {
         notes.extend(of_failures);
         notes.extend(sender.medium.note());
         notes.extend(sender.carrier_note(spec));
+        let top_k = match &spec.work {
+            Work::Training(training) => training.job.model.top_k,
+            Work::Collective(_) => 0,
+        };
+        notes.extend(sender.copies_note(top_k));
         notes.extend(self.notes.iter().cloned());
         let mut tables = vec![
             tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
@@ -240,16 +249,18 @@ impl Workload {
             Work::Collective(work) => {
                 tables.push(messages_table(&self.graph, &outcome));
                 tables.push(busiest_table(fabric, &outcome));
-                let demand = Demand::new(&self.placement, &self.gating);
+                let demand = Demand::new(&self.placement, &self.gating, self.per_server);
                 Some(bounds(work, fabric, (&self.graph, &demand)))
             }
         };
+        let mut figures = figures(fabric, &outcome, &recorder);
+        figures.extend(sender.copies_figures());
         Run {
             breakdown,
             iteration: outcome.makespan,
             carrier: sender.carrier(),
             topology: sender.medium.topology().unwrap_or_else(|| "none".into()),
-            figures: figures(fabric, &outcome, &recorder),
+            figures,
             tables,
             notes,
             traffic: sender.medium.traffic(),

@@ -8,7 +8,9 @@ use lightloom_fabric::{Cluster, FabricSpec};
 use lightloom_flit::FlitEngine;
 use lightloom_packet::PacketSpec;
 use lightloom_workload::collective::Primitive;
-use lightloom_workload::{Compute, Job, Model, Parallelism, Training as TrainingSettings};
+use lightloom_workload::{
+    Compute, GroupLimit, Job, Model, Parallelism, Training as TrainingSettings,
+};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -115,6 +117,9 @@ struct Either {
 pub struct GatingSpec {
     /// What draws an iteration of its own.
     pub redraw: Redraw,
+    /// Whether the trace's loads were counted under the model's limit of groups.
+    #[serde(default)]
+    pub group_limit: GroupLimit,
 }
 
 /// What draws an iteration of its own.

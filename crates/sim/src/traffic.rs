@@ -11,9 +11,14 @@ use lightloom_workload::{Axis, Comm, Gating, Placement, TaskGraph};
 use std::collections::BTreeMap;
 
 /// Rows of kind, from, to (GPUs) and bytes; pairs that exchange nothing have none.
-pub(crate) fn table(graph: &TaskGraph, placement: &Placement, gating: &Gating) -> Table {
+/// Servers have so many GPUs, where copies of tokens are merged.
+pub(crate) fn table(
+    graph: &TaskGraph,
+    placement: &Placement,
+    (gating, per_server): (&Gating, u32),
+) -> Table {
     let mut sums: BTreeMap<(&'static str, u32, u32), u64> = BTreeMap::new();
-    let demand = Demand::new(placement, gating);
+    let demand = Demand::new(placement, gating, per_server);
     for comm in &graph.comms {
         let mut add = |kind: &'static str, from: u32, to: u32, bytes: u64| {
             *sums.entry((kind, from, to)).or_default() += bytes;

@@ -2,6 +2,7 @@
 
 use crate::attention::{Attention, Bias};
 use crate::compute::Compute;
+use crate::copies::DispatchCopies;
 use crate::job::Job;
 use crate::model::Model;
 use crate::parallelism::Parallelism;
@@ -26,6 +27,8 @@ pub fn mixtral_8x7b() -> Job {
         shared_intermediate: 0,
         dense_intermediate: 0,
         tied_embeddings: false,
+        expert_groups: 1,
+        groups_per_token: 1,
     };
     job(model, [4, 1, 8, 8, 4])
 }
@@ -99,6 +102,8 @@ pub fn deepseek_r1() -> Job {
         shared_intermediate: 2048,
         dense_intermediate: 18432,
         tied_embeddings: false,
+        expert_groups: 8,
+        groups_per_token: 4,
     };
     job(model, [1, 1, 64, 1, 16])
 }
@@ -118,6 +123,7 @@ fn job(model: Model, [tp, cp, ep, dp, pp]: [u32; 5]) -> Job {
             activation_bytes: 2,
             gradient_bytes: 2,
             dispatch_bytes: 2,
+            dispatch_copies: DispatchCopies::Expert,
             overlap_gradients: true,
             overlap: Overlap::None,
             communication_share: 0.0,

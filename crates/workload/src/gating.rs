@@ -4,12 +4,14 @@
 //! the trace is used up; experts lie on EP ranks in order; a rank's counts are scaled to
 //! `micro_batch * sequence_length / cp * top_k` assignments and rounded by largest remainder, so
 //! that rows sum exactly.
-//! Ignored: copies of one token to two experts of the same rank are not merged; no capacity factor,
-//! no dropped tokens; the CP ranks of an EP rank route alike.
+//! Which assignments are of one token is not counted: [`crate::copies`] works it out where copies are merged.
+//! Ignored: no capacity factor, no dropped tokens; the CP ranks of an EP rank route alike.
 //! Checked: exact row sums, scaling against exact fractions, determinism by seed, hot and empty
 //! experts.
 
 use crate::apportion::apportion;
+use crate::choice::Rules;
+use crate::copies::{self, Choosing, Copies, DispatchCopies, GroupLimit};
 use crate::error::{WorkloadError, require};
 use crate::model::Model;
 use crate::parallelism::Parallelism;
@@ -60,6 +62,8 @@ pub struct Gating {
     /// Of the whole trace, by iteration, layer, source rank and destination rank.
     recorded: Vec<f32>,
     trace_layers: u32,
+    /// How tokens choose among experts, if copies of a token are merged.
+    choosing: Option<Choosing>,
 }
 
 /// Token matrices may hold so many entries in all (4 GiB).
@@ -80,8 +84,28 @@ impl Gating {
         training: &Training,
         seed: u64,
     ) -> Result<Self, WorkloadError> {
+        Self::under(counts, shape, (model, parallelism, training), seed, GroupLimit::default())
+    }
+
+    /// As [`Gating::new`], with counts that are or are not of a model whose tokens go to some groups of
+    /// experts only.
+    ///
+    /// # Errors
+    /// As [`Gating::new`].
+    pub fn under(
+        counts: &[u32],
+        shape: [usize; 4],
+        (model, parallelism, training): (&Model, &Parallelism, &Training),
+        seed: u64,
+        limit: GroupLimit,
+    ) -> Result<Self, WorkloadError> {
         shapes::check(model, parallelism, training)?;
         check_trace(counts, shape, model, parallelism)?;
+        let rules = Rules::of(model, limit);
+        let applied =
+            (limit == GroupLimit::Applied && rules.limit()).then(|| copies::limited(counts, rules));
+        let note = applied.as_ref().map(|(_, left)| applied_note(rules, *left));
+        let counts = applied.as_ref().map_or(counts, |(counts, _)| counts.as_slice());
         let [iterations, trace_layers, sources, experts] = shape;
         let ranks = parallelism.ep as usize;
         let moe_layers = model.moe_layers() as usize;
@@ -104,7 +128,13 @@ impl Gating {
             notes: notes(shape, model, parallelism, draws.len()),
             recorded: record(counts, experts, sources, ranks),
             trace_layers: trace_layers as u32,
+            choosing: None,
         };
+        gating.notes.extend(note);
+        if training.dispatch_copies == DispatchCopies::Server && moe_layers > 0 {
+            let all = gating.assignments;
+            gating.choosing = Some(Choosing::new(counts, shape, rules, parallelism, all));
+        }
         // A layer that is reused comes from another iteration, as far away as the trace allows.
         let stride = (iterations / moe_layers.div_ceil(trace_layers).max(1)).max(1);
         let mut known: Vec<Option<MatrixId>> = vec![None; iterations * trace_layers];
@@ -191,6 +221,7 @@ impl Gating {
             notes: Vec::new(),
             recorded,
             trace_layers: 1,
+            choosing: None,
         }
     }
 
@@ -245,6 +276,48 @@ impl Gating {
     /// Assignments that the most loaded rank receives.
     pub fn hottest(&self, id: MatrixId) -> u64 {
         self.hottest[id.0 as usize]
+    }
+
+    /// Whether a token is copied once a server, and [`Gating::copies`] says how often.
+    pub fn merges(&self) -> bool {
+        self.choosing.is_some()
+    }
+
+    /// Tokens of one rank and micro-batch, where [`Gating::merges`].
+    pub fn tokens_per_rank(&self) -> Option<u32> {
+        self.choosing.as_ref().map(Choosing::tokens)
+    }
+
+    /// How many tokens of each rank visit each other rank and each server, if they are copied once a server;
+    /// `server_of` each rank, from 0 on.
+    ///
+    /// ```
+    /// # use lightloom_workload::example;
+    /// use lightloom_workload::{DispatchCopies, Gating, MatrixId};
+    /// let mut job = example::mixtral_8x7b();
+    /// job.training.dispatch_copies = DispatchCopies::Server;
+    /// let gating = Gating::uniform(&job.model, &job.parallelism, &job.training)?;
+    /// // C(4, 2) of C(8, 2) pairs of experts leave a server out: 11/14 of the tokens visit it.
+    /// let copies = gating.copies(MatrixId(0), &[0, 0, 0, 0, 1, 1, 1, 1]).expect("they are merged");
+    /// assert_eq!(copies.to_server[..2], [32768 * 11 / 14 + 1, 32768 * 11 / 14]);
+    /// assert_eq!(copies.to_rank[..2], [8192, 8192]);
+    /// # Ok::<(), lightloom_workload::WorkloadError>(())
+    /// ```
+    pub fn copies(&self, id: MatrixId, server_of: &[u32]) -> Option<Copies> {
+        let choosing = self.choosing.as_ref()?;
+        Some(choosing.copies(self.origin(id), self.matrix(id), server_of))
+    }
+
+    /// The same of other tokens: assignments from rank (row) to rank (column).
+    pub fn copies_of(&self, assignments: &[u32], server_of: &[u32]) -> Option<Copies> {
+        Some(self.choosing.as_ref()?.copies_of(assignments, server_of))
+    }
+
+    /// Groups of consecutive experts, and how many of them a token chooses from, if that is a limit and
+    /// copies are merged.
+    pub fn group_limit(&self) -> Option<(u32, u32)> {
+        let rules = self.choosing.as_ref()?.rules();
+        rules.limit().then_some((rules.groups as u32, rules.most_groups as u32))
     }
 
     /// The (iteration, layer) of the trace that a matrix was made from.
@@ -380,6 +453,21 @@ fn draw_iterations(iterations: usize, draws: usize, seed: u64) -> Vec<usize> {
     }
     drawn.truncate(draws);
     drawn
+}
+
+/// What was done to counts that know no limit.
+fn applied_note(rules: Rules, left: usize) -> String {
+    let Rules { groups, most_groups, .. } = rules;
+    let rest = match left {
+        0 => String::new(),
+        _ => format!(
+            "; {left} sources of it choose some experts always, in more groups, and stay as they are"
+        ),
+    };
+    format!(
+        "a token goes to at most {most_groups} of {groups} groups of experts: the trace's loads are \
+         those that this leaves{rest}"
+    )
 }
 
 fn notes(shape: [usize; 4], model: &Model, parallelism: &Parallelism, draws: usize) -> Vec<String> {

@@ -20,8 +20,10 @@
 mod apportion;
 mod assembly;
 mod attention;
+mod choice;
 pub mod collective;
 mod compute;
+mod copies;
 mod dag;
 mod error;
 pub mod example;
@@ -46,6 +48,7 @@ mod volume;
 pub use assembly::build;
 pub use attention::{Attention, Bias};
 pub use compute::{Component, Compute, Measured, Origin};
+pub use copies::{Copies, DispatchCopies, GroupLimit};
 pub use dag::{Comm, Csr, Message, NO_COMM, TaskGraph, TaskKind};
 pub use error::WorkloadError;
 pub use exchange::{Deadlock, all_to_all, messages, steps, sum};

@@ -10,7 +10,7 @@
 //! every model of `tests/data/models` through Python.
 
 use crate::attention::Attention;
-use crate::error::{WorkloadError, require, within};
+use crate::error::{WorkloadError, multiple, require, within};
 use serde::Deserialize;
 
 /// A transformer with or without experts. Widths are in elements; see the module for what is left out.
@@ -23,6 +23,7 @@ use serde::Deserialize;
 ///     attention: Attention::Gqa { heads: 32, kv_heads: 8, head_dim: 128, bias: Bias::None },
 ///     experts: 8, top_k: 2, expert_intermediate: 14336,
 ///     shared_experts: 0, shared_intermediate: 0, dense_intermediate: 0, tied_embeddings: false,
+///     expert_groups: 1, groups_per_token: 1,
 /// };
 /// mixtral.validate().unwrap();
 /// assert_eq!(mixtral.parameters(), 46_702_792_704);
@@ -61,6 +62,12 @@ pub struct Model {
     /// Whether embedding and output head are one matrix.
     #[serde(default)]
     pub tied_embeddings: bool,
+    /// Groups of consecutive experts, of which a token chooses some; 1: there are none.
+    #[serde(default = "one")]
+    pub expert_groups: u32,
+    /// A token's experts are in so many of the groups at most (DeepSeek-V3, Section 2.1.2).
+    #[serde(default = "one")]
+    pub groups_per_token: u32,
 }
 
 fn one() -> u32 {
@@ -115,6 +122,7 @@ impl Model {
         within("model.shared_intermediate", self.shared_intermediate, least..=1 << 20)?;
         within("model.moe_layer_step", self.moe_layer_step, 1..=self.layers)?;
         self.validate_experts()?;
+        self.validate_groups()?;
         let least = u32::from(self.moe_layers() < self.layers);
         within("model.dense_intermediate", self.dense_intermediate, least..=1 << 20)?;
         self.attention.validate()?;
@@ -147,6 +155,18 @@ impl Model {
             self.shared_experts,
             || "must be 0, as model.experts = 0".into(),
         )
+    }
+
+    /// Checks that groups share the experts, and that a token finds as many as it wants in its groups.
+    fn validate_groups(&self) -> Result<(), WorkloadError> {
+        let (groups, most) = (self.expert_groups, self.groups_per_token);
+        within("model.expert_groups", groups, 1..=self.experts.max(1))?;
+        multiple("model.experts", self.experts, "model.expert_groups", groups)?;
+        within("model.groups_per_token", most, 1..=groups)?;
+        let held = self.experts / groups * most;
+        require(self.top_k <= held, "model.groups_per_token", most, || {
+            format!("its groups hold {held} experts; a token chooses model.top_k = {}", self.top_k)
+        })
     }
 
     /// Whether `layer` (counted from 0) has experts.

@@ -2,6 +2,7 @@
 //!
 //! Checked: any numbers at all give a job or an error (`tests/all/graph.rs`).
 
+use crate::copies;
 use crate::error::{WorkloadError, multiple, require};
 use crate::model::Model;
 use crate::parallelism::Parallelism;
@@ -20,6 +21,7 @@ pub(crate) fn check(
     model.validate()?;
     p.validate()?;
     training.validate()?;
+    copies::check(model, training.dispatch_copies)?;
     multiple("model.experts", model.experts, "parallelism.ep", p.ep)?;
     require(model.experts > 0 || p.ep == 1, "parallelism.ep", p.ep, || {
         "must be 1, as model.experts = 0: there is nothing to share".into()

@@ -1,5 +1,6 @@
 //! How a model is trained: sequences, micro-batches, schedule, bytes per element.
 
+use crate::copies::DispatchCopies;
 use crate::error::{WorkloadError, require, within};
 use crate::pipeline::Schedule;
 use lightloom_units::Time;
@@ -66,6 +67,9 @@ pub struct Training {
     /// Bytes of an element on its way to an expert, forward and backward (1: FP8 dispatch); what
     /// comes back from experts has `activation_bytes` (DeepSeek-V3, Section 3.3.2).
     pub dispatch_bytes: u32,
+    /// How often a token is sent that goes to several experts (DeepSeek-V3, Section 3.2.2).
+    #[serde(default)]
+    pub dispatch_copies: DispatchCopies,
     /// Whether gradients are summed while the backward pass still runs.
     pub overlap_gradients: bool,
     /// Whether all-to-alls run beside the block's own computation.

@@ -316,7 +316,7 @@ fn design(spec: &Spec, backups: u32, job: &Job<'_>) -> Result<Design, SimError> 
         }
     };
     let mut sums: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
-    let demand = Demand::new(placement, gating);
+    let demand = Demand::new(placement, gating, per_server);
     for comm in &graph.comms {
         match *comm {
             Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {

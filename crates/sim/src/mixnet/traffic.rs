@@ -10,6 +10,7 @@
 //! Ignored: ranks that have moved to other servers.
 //! Checked: by hand; all bytes of a transfer count if all of it falls into an all-to-all.
 
+use crate::demand::{AllToAll, Demand};
 use lightloom_decide::{Class, Traffic};
 use lightloom_fabric::{Cluster, MixNetSpec};
 use lightloom_units::{Bytes, Time};
@@ -209,6 +210,26 @@ fn passes(graph: &TaskGraph) -> Vec<u32> {
     numbers
 }
 
+/// Tokens that leave servers in an all-to-all of a block, the first one, where copies are merged.
+fn merged(
+    graph: &TaskGraph,
+    (placement, gating): (&Placement, &Gating),
+    per_server: u32,
+) -> Option<u128> {
+    let first = |comm: &Comm| match *comm {
+        Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
+            Some(AllToAll { block, matrix, transposed, bytes_per_token })
+        }
+        _ => None,
+    };
+    let a2a = graph.comms.iter().find_map(first).filter(|_| gating.merges())?;
+    let mut leave = 0;
+    Demand::new(placement, gating, per_server).for_each(a2a, |from, to, bytes| {
+        leave += if from / per_server == to / per_server { 0 } else { u128::from(bytes) };
+    });
+    Some(leave / u128::from(a2a.bytes_per_token))
+}
+
 /// What the task graph says of an iteration: a record of each server of each region, of iteration 0.
 pub(super) fn expected(
     graph: &TaskGraph,
@@ -259,12 +280,16 @@ pub(super) fn alone(
         let ps = (bytes * 8_000_000_000_000).checked_div(bps).unwrap_or(0);
         Time::from_ps(ps.try_into().unwrap_or(u64::MAX))
     };
+    let merged = merged(graph, (placement, gating), cluster.gpus_per_server);
     let mut alone = |comm: &Comm| match *comm {
         Comm::AllToAll { block, bytes_per_token, .. } => {
             let gpus = placement.block_gpus(block).len() as u128;
             let servers = gpus.div_ceil(u128::from(cluster.gpus_per_server)).max(1);
             let tokens = u128::from(gating.assignments_per_rank());
-            let leave = gpus * tokens * u128::from(bytes_per_token) * (servers - 1) / servers;
+            let leave = match merged {
+                Some(tokens) => tokens * u128::from(bytes_per_token),
+                None => gpus * tokens * u128::from(bytes_per_token) * (servers - 1) / servers,
+            };
             time(leave / servers, all)
         }
         Comm::Exchange { .. } => Time::ZERO,

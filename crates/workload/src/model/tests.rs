@@ -162,6 +162,8 @@ fn limits_leave_room_for_the_largest_products() {
         shared_intermediate: 1 << 20,
         dense_intermediate: 1 << 20,
         tied_embeddings: false,
+        expert_groups: 1,
+        groups_per_token: 1,
     };
     let message = largest.validate().unwrap_err().to_string();
     assert!(message.contains("fewer than 2^56 parameters"), "{message}");

@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn any_numbers_build_or_name_a_key(
         mut job in small_job(),
-        changes in prop::collection::vec((0usize..25, prop_oneof![0u32..9, any::<u32>(), Just(u32::MAX)]), 1..3),
+        changes in prop::collection::vec((0usize..27, prop_oneof![0u32..9, any::<u32>(), Just(u32::MAX)]), 1..3),
     ) {
         for (field, value) in changes {
             let (m, p, t) = (&mut job.model, &mut job.parallelism, &mut job.training);
@@ -262,6 +262,7 @@ proptest! {
                 &mut t.micro_batches, &mut t.virtual_stages, &mut t.activation_bytes,
                 &mut t.gradient_bytes, &mut t.dispatch_bytes,
                 &mut job.compute.optimizer_bytes_per_parameter, &mut m.moe_layer_step,
+                &mut m.expert_groups, &mut m.groups_per_token,
             ];
             match fields.into_iter().nth(field) {
                 Some(place) => *place = value,

@@ -41,6 +41,7 @@ _FILES = (
     "hot_rank",
     "zero_load",
     "megatron",
+    "calibrated",
 )
 _LISTED: list[Generator] = [import_module(f"{__name__}.{file}").GENERATOR for file in _FILES]
 GENERATORS: Mapping[str, Generator] = {generator.name: generator for generator in _LISTED}
@@ -121,7 +122,7 @@ def _meta(kind: str, shape: Shape, values: Values) -> dict[str, Any]:
     flags = {item.name: getattr(shape, item.name) for item in fields(shape)} | dict(values)
     words = [f"--{name.replace('_', '-')} {value}" for name, value in flags.items()]
     return {
-        "origin": "synthetic",
+        "origin": GENERATORS[kind].origin,
         "command": f"lightloom trace generate {kind} {' '.join(words)}",
         "kind": kind,
         "seed": shape.seed,

@@ -105,6 +105,8 @@ class Generator:
         What it reads.
     tokens
         Tokens of each source; drawn after the weights.
+    origin
+        What traces, and Results, say of where they come from.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Generator:
     weights: Callable[[Shape, Values, np.random.Generator], Weights]
     knobs: tuple[Knob, ...] = ()
     tokens: Callable[[Shape, Values, np.random.Generator], Ints] = same_tokens
+    origin: str = "synthetic"
 
 
 def even(shape: Shape, values: Values, rng: np.random.Generator) -> Weights:
