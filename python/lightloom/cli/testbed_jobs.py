@@ -20,7 +20,7 @@ ALGORITHM = typer.Option(
 )
 PART = typer.Option(0, "--job", help="On a grid of RailX, which of its jobs.")
 CHUNK = typer.Option(
-    None, "--chunk", help="The longest chunk: 5 ms of a NIC's rate, 4 to 256 KiB, unless given."
+    None, "--chunk", help="The longest chunk: 2.5 ms of a NIC's rate, 4 to 256 KiB, unless given."
 )
 PARTS = typer.Option(
     None,
