@@ -126,6 +126,7 @@ pub mod frame;
 mod group;
 mod hello;
 mod lane;
+mod load;
 mod machine;
 mod name;
 mod operation;

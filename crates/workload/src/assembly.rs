@@ -14,7 +14,7 @@
 //! Checked: closed forms of the pipeline's length and of all volumes; acyclic over random shapes;
 //! each (layer, micro-batch, pass, replica) once, each after what it needs.
 
-use crate::compute::Component;
+use crate::component::Component;
 use crate::dag::{Action, Comm, GraphBuilder, Task, TaskGraph, TaskKind};
 use crate::error::{WorkloadError, require};
 use crate::gating::Gating;

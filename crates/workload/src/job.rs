@@ -6,10 +6,11 @@
 
 use crate::compute::Compute;
 use crate::error::{WorkloadError, require};
+use crate::kernel::Precision;
 use crate::model::Model;
 use crate::parallelism::{Parallelism, Placement};
 use crate::pipeline::{Schedule, layers_of};
-use crate::products::{Efficiency, Precision};
+use crate::products::Efficiency;
 use crate::shapes;
 use crate::training::{Mode, Overlap, Training};
 use std::ops::Range;

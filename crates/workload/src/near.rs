@@ -8,7 +8,7 @@
 //! Ignored: tiles and waves between two measured shapes.
 //! Checked: closed forms below; a rate never leaves the range of those it is made of.
 
-use crate::compute::Origin;
+use crate::component::Origin;
 
 /// Sizes of a shape.
 type Sizes = [u64; 5];

@@ -1,11 +1,13 @@
 //! The compute times of a job, each with its origin.
 
-use crate::compute::{Component, Compute, LONGEST, Origin, twice};
+use crate::component::{Component, LONGEST, Origin};
+use crate::compute::{Compute, twice};
 use crate::error::{WorkloadError, require};
 use crate::job::Job;
+use crate::kernel::Precision;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
-use crate::products::{Efficiency, Precision};
+use crate::products::Efficiency;
 use crate::split::of_weights;
 use crate::training::Mode;
 use lightloom_units::Time;

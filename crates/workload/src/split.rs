@@ -7,7 +7,7 @@
 //! embedding, whose gradients stay with the rest.
 //! Checked: shares of the paper's Table 1 by hand.
 
-use crate::compute::Component;
+use crate::component::Component;
 use crate::model::Model;
 use lightloom_units::Time;
 

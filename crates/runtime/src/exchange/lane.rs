@@ -1,8 +1,8 @@
 //! What a lane has queued and in flight, and the counts of its connection.
 
 use super::failure::Failure;
+use super::load::Load;
 use super::name::{ConnectionId, LaneSpec, Medium, OperationId, Tunnel};
-use super::pace::Load;
 use super::statistics::Statistics;
 use lightloom_units::Time;
 use std::collections::VecDeque;

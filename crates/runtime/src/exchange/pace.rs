@@ -9,17 +9,11 @@
 //!
 //! Not paced: circuits, of which a NIC has one, and relays. Checked: `rules.rs`, and the invariant `pace` in scenarios.
 
+use super::load::Load;
 use super::machine::Exchange;
 use super::name::{LaneId, LaneSpec, Medium};
 use crate::planted::Planted;
 use lightloom_units::Time;
-
-/// What a NIC has yet to carry, as far as is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Load {
-    pub chunks: u64,
-    pub lanes: u32,
-}
 
 impl Exchange {
     /// What is to come to a lane's NIC, as far as the senders have said.

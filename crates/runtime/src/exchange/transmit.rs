@@ -2,10 +2,10 @@
 
 use super::frame::{ChunkHeader, Frame};
 use super::lane::{ChunkItem, Item};
+use super::load::Load;
 use super::machine::Exchange;
 use super::name::{ConnectionId, LaneId, Medium};
 use super::output::{Body, Transmit};
-use super::pace::Load;
 use super::relayed::PARTS;
 use super::tunnel::Part;
 use crate::planted::Planted;
