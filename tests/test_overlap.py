@@ -179,6 +179,17 @@ def test_forward_only_is_told_in_tokens() -> None:
         assert passes == {"forward"}
 
 
+@pytest.mark.parametrize("mode", ["train", "prefill", "decode"])
+def test_utilisation_is_below_what_products_reach(mode: str) -> None:
+    """Of a forward pass once, of training three times: what is counted takes its time."""
+    row = finished(job(**{"training.mode": mode, "training.overlap": "none"})).row
+    assert 0 < row["mfu"] <= row["mfu_full_attention"]
+    assert row["mfu"] < Scenario.preset("mixtral-8x7b").compute.matmul_efficiency
+    if mode == "prefill":
+        trained = finished(job(**{"training.overlap": "none"})).row
+        assert trained["mfu"] == pytest.approx(row["mfu"], rel=0.1)
+
+
 def test_decoding_attends_to_its_context() -> None:
     """Bound by memory: the cache of keys and values, 2 * 1024 elements of two bytes a token."""
     short, long = (

@@ -195,7 +195,10 @@ impl Choosing {
             }
             let choice = Choice::of(&loads, self.rules);
             copies.apart += u32::from(!choice.fits);
-            let meets = |at: usize| choice.meets(&[at * each..(at + 1) * each]);
+            let meets = |at: usize| {
+                let server = at * each..(at + 1) * each;
+                choice.meets(std::slice::from_ref(&server))
+            };
             let bounds = |at: usize| [self.fewest(sent[at], each), sent[at].min(self.tokens)];
             self.whole((0..ranks).map(meets).collect(), bounds, to_rank);
             let mut least = vec![[0u32; 3]; servers];

@@ -181,9 +181,10 @@ def speed(scenario: Scenario, iteration_s: float) -> dict[str, float]:
     -------
     dict
         ``tokens_per_s``, of all GPUs and of one, and the model's FLOPs utilisation: what its tokens
-        need forward and backward (three times forward, nothing computed anew) over the peak of all
-        GPUs at bf16, ``compute.peak_flops``, whatever the products' precision. ``mfu`` counts the
-        half of attention that a causal mask leaves, as Megatron-LM does since 2025;
+        need forward and backward (three times forward, nothing computed anew; forward alone where
+        nothing is trained) over the peak of all GPUs at bf16, ``compute.peak_flops``, whatever the
+        products' precision. ``mfu`` counts the half of attention that a causal mask leaves, as
+        Megatron-LM does since 2025;
         ``mfu_full_attention`` counts all of it, as PaLM (arXiv 2204.02311, Appendix B) and
         Megatron-LM (arXiv 2104.04473, Section 3.1) did.
 
@@ -197,14 +198,21 @@ def speed(scenario: Scenario, iteration_s: float) -> dict[str, float]:
     '0.088 0.092'
     """
     gpus, all_tokens = scenario.cluster.gpus, tokens(scenario)
-    model = json.dumps(scenario.model.to_core())
-    causal, full = _core.token_flops(model, scenario.training.sequence_length)
+    model, training = scenario.model, scenario.training
+    causal, full = _core.token_flops(json.dumps(model.to_core()), training.sequence_length)
+    passes = 3 if training.mode == "train" else 1
+    if training.mode == "prefill":
+        # Only a sequence's last token has logits.
+        silent = 2 * model.parameters().embedding * (1 - 1 / training.sequence_length)
+        causal, full = causal - silent, full - silent
+    elif training.mode == "decode":
+        causal = full  # a token sees all that was before it
     peak = float(scenario.compute.peak_flops) * gpus * iteration_s
     return {
         "tokens_per_s": all_tokens / iteration_s,
         "tokens_per_s_per_gpu": all_tokens / iteration_s / gpus,
-        "mfu": 3 * causal * all_tokens / peak,
-        "mfu_full_attention": 3 * full * all_tokens / peak,
+        "mfu": passes * causal * all_tokens / peak,
+        "mfu_full_attention": passes * full * all_tokens / peak,
     }
 
 
