@@ -106,12 +106,10 @@ proptest! {
                 all
             };
             let copies = gating.copies(MatrixId(0), &lie).expect("merged");
-            for rank in 0..ep as usize {
-                for server in 0..copies.servers {
-                    if lie[rank] as usize != server {
-                        crossing += 10 * u64::from(copies.to_server[rank * copies.servers + server]);
-                    }
-                }
+            for (rank, &own) in lie.iter().enumerate() {
+                let to_server = copies.to_server[rank * copies.servers..].iter().take(copies.servers);
+                let others = to_server.enumerate().filter(|&(server, _)| own as usize != server);
+                crossing += others.map(|(_, &tokens)| 10 * u64::from(tokens)).sum::<u64>();
                 for to in 0..ep as usize {
                     arrived[to * slices as usize + slice as usize] +=
                         10 * u64::from(copies.to_rank[rank * ep as usize + to]);

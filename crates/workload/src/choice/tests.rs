@@ -1,6 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 
+fn meets(choice: &Choice, experts: Range<usize>) -> f64 {
+    choice.meets(std::slice::from_ref(&experts))
+}
+
 fn rules(experts: usize, top_k: usize, groups: usize, most_groups: usize) -> Rules {
     Rules { experts, top_k, groups, most_groups }
 }
@@ -60,7 +64,7 @@ proptest! {
             prop_assert!(near(share, with(&(at..at + 1)), 1e-7) || share < 1e-9, "{at}: {share}");
         }
         let range = from..(from + wide).min(12);
-        prop_assert!((choice.meets(&[range.clone()]) - with(&range)).abs() < 1e-7);
+        prop_assert!((meets(&choice, range.clone()) - with(&range)).abs() < 1e-7);
         // Two stretches, as of ranks that do not lie side by side.
         let mask = (1u32 << 0) | (1 << 11);
         let ends = sets.iter().filter(|set| set.0 & mask != 0).map(|set| set.1).sum::<f64>() / all;
@@ -92,7 +96,7 @@ fn even_loads_are_hypergeometric() {
     // DeepSeek-V3's 256 experts, 8 a token: C(224, 8) of C(256, 8) sets leave out 32 of them.
     let choice = Choice::of(&[5; 256], rules(256, 8, 1, 1));
     let none: f64 = (0..8).map(|i| f64::from(224 - i) / f64::from(256 - i)).product();
-    assert!(choice.fits && near(choice.meets(&[32..64]), 1.0 - none, 1e-9));
+    assert!(choice.fits && near(meets(&choice, 32..64), 1.0 - none, 1e-9));
     assert!(choice.shares().iter().all(|&share| near(share, 8.0 / 256.0, 1e-9)));
     // Under its limit, 4 of 8 groups, sets of exactly m groups are C(8, m) times those that touch all m.
     let limited = Choice::of(&[5; 256], rules(256, 8, 8, 4));
@@ -111,7 +115,7 @@ fn even_loads_are_hypergeometric() {
     };
     let all: f64 = (1..=4).map(exactly).sum();
     let groups: f64 = (1..=4).map(|m| f64::from(m) * exactly(m)).sum::<f64>() / all;
-    let found: f64 = (0..8).map(|g| limited.meets(&[32 * g..32 * (g + 1)])).sum();
+    let found: f64 = (0..8).map(|g| meets(&limited, 32 * g..32 * (g + 1))).sum();
     assert!(near(found, groups, 1e-9) && (3.8..4.0).contains(&found), "{found} {groups}");
 }
 
@@ -122,13 +126,13 @@ fn what_every_token_chooses_is_always_there() {
     let shares = choice.shares();
     assert_eq!((shares[0], shares[3]), (0.0, 1.0));
     assert!(shares[4..].iter().all(|&share| near(share, 1.0 / 6.0, 1e-9)));
-    assert_eq!(choice.meets(&[2..4]), 1.0);
+    assert_eq!(meets(&choice, 2..4), 1.0);
     // Two experts alone: both, always; a limit that they break is none.
     let two = Choice::of(&[7, 0, 0, 9], rules(4, 2, 2, 1));
-    assert!(!two.fits && two.meets(&[0..2]) == 1.0 && two.meets(&[2..4]) == 1.0);
+    assert!(!two.fits && meets(&two, 0..2) == 1.0 && meets(&two, 2..4) == 1.0);
     // One expert alone is all that a token of two chooses.
     let one = Choice::of(&[0, 4, 0, 0], rules(4, 2, 1, 1));
-    assert_eq!((one.chosen, one.meets(&[1..2]), one.meets(&[2..4])), (1, 1.0, 0.0));
+    assert_eq!((one.chosen, meets(&one, 1..2), meets(&one, 2..4)), (1, 1.0, 0.0));
 }
 
 #[test]
