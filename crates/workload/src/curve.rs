@@ -40,7 +40,7 @@ const SCORES_BACKWARD: f64 = 0.96;
 const SCORES_HALF: f64 = 330.0;
 
 impl Compute {
-    /// The time of a kernel by its shape [s], and where it comes from.
+    /// The time of a kernel by its shape \[s\], and where it comes from.
     pub fn kernel_s(&self, kernel: &Kernel) -> (f64, Origin) {
         match kernel {
             Kernel::Product(product) => self.product_s(product),

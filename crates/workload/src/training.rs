@@ -26,7 +26,7 @@ pub enum Overlap {
     /// No: one micro-batch goes through a block at a time, one task after the other.
     #[default]
     None,
-    /// Two micro-batches go through a block at once ([`crate::rounds`]).
+    /// Two micro-batches go through a block at once (`rounds.rs`).
     TwoBatches,
     /// DualPipe (DeepSeek-V3, arXiv 2412.19437, Section 3.2.1).
     Dualpipe,
