@@ -174,4 +174,5 @@ def _chunks(data: bytes) -> Iterator[tuple[int, int, int, int]]:
             continue
         at += length
         if kind == CHUNK and at <= len(data):
-            yield group, number, offset, length
+            # What is above 48 bits counts the chunks behind it.
+            yield group, number, offset & ((1 << 48) - 1), length

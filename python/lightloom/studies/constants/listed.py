@@ -97,6 +97,7 @@ ASKED: Mapping[str, str] = {
     "training.virtual_stages": "the job",
     "training.mode": "the job",
     "training.weight_bytes": "the job, where nothing is trained",
+    "gating.group_limit": "the trace, and the job; docs/routing.md has all of them",
     "training.overlap": "the job; docs/overlap.md has all of them",
     "training.communication_share": "read with training.overlap only; docs/overlap.md",
     "compute.gpu": "the job",
