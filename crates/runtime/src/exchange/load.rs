@@ -6,3 +6,14 @@ pub(crate) struct Load {
     pub chunks: u64,
     pub lanes: u32,
 }
+
+impl Load {
+    /// Of lanes that have so many chunks each.
+    pub fn of(lanes: impl Iterator<Item = u64>) -> Self {
+        let some = lanes.filter(|&chunks| chunks > 0);
+        some.fold(Load::default(), |all, chunks| Load {
+            chunks: all.chunks + chunks,
+            lanes: all.lanes + 1,
+        })
+    }
+}

@@ -16,17 +16,13 @@ use crate::planted::Planted;
 use lightloom_units::Time;
 
 impl Exchange {
-    /// What is to come to a lane's NIC, as far as the senders have said.
+    /// What is to come to a lane's NIC, as far as the senders have said; nothing if nobody paces lanes by it.
     pub(crate) fn coming(&self, lane: LaneId) -> Load {
         let LaneSpec { nic, medium, .. } = self.lanes[lane.at()].spec;
-        if medium != Medium::Packet {
+        if medium != Medium::Packet || self.settings.nic_rate == 0 {
             return Load::default();
         }
-        let counts = self.of_nic(nic).map(|it| it.behind).filter(|&behind| behind > 0);
-        counts.fold(Load::default(), |all, behind| Load {
-            chunks: all.chunks + u64::from(behind),
-            lanes: all.lanes + 1,
-        })
+        Load::of(self.of_nic(nic).map(|it| it.behind.into()))
     }
 
     /// Whether a lane may begin its next chunk now; if not, it is woken when it may.
@@ -47,11 +43,7 @@ impl Exchange {
         if medium != Medium::Packet || rate == 0 {
             return;
         }
-        let queues = self.of_nic(nic).map(|it| it.chunks.len() as u64).filter(|&count| count > 0);
-        let here = queues.fold(Load::default(), |all, count| Load {
-            chunks: all.chunks + count,
-            lanes: all.lanes + 1,
-        });
+        let here = Load::of(self.of_nic(nic).map(|it| it.chunks.len() as u64));
         let it = &mut self.lanes[lane.at()];
         // What was begun now still counts.
         let own = it.chunks.len() as u64 + 1;
