@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from lightloom import Scenario
+from lightloom import Scenario, simulate
 from lightloom.overlap import alone
-from lightloom.simulation import run_all
+from tables import show
 
 # An eighth of DeepSeek-V3's pipeline: two stages of four layers, each as in the whole of sixteen.
 JOB: dict[str, Any] = {
@@ -40,11 +40,8 @@ def figures(fabric: str, changes: dict[str, Any]) -> dict[str, float]:
     """Run one iteration; its figures in seconds."""
     print(f"{fabric}: {changes}", file=sys.stderr)
     job = Scenario.preset("deepseek-v3", **{"fabric.preset": fabric, **JOB, **changes})
-    runs = run_all([job], priced=False)
-    if runs.stopped is not None:
-        raise runs.stopped
-    done = runs.finished[0]
-    return {**done.row, "alone_s": alone(done.tables["tasks"])}
+    result = simulate(job, progress=False)
+    return {**result.rows[0], "alone_s": alone(result.tasks)}
 
 
 def fabrics(**more: Any) -> Iterator[tuple[str, ...]]:
@@ -68,23 +65,28 @@ def fabrics(**more: Any) -> Iterator[tuple[str, ...]]:
             )
 
 
-TABLES = {
-    "fabrics": lambda: fabrics(),
-    "fp8": lambda: fabrics(**{"training.dispatch_bytes": 1}),
-    "large": lambda: fabrics(**{"training.micro_batch": 4}),
+# As DeepSeek-V3 sends: each token once a server, to four groups at most, in FP8.
+ONCE = {
+    "training.dispatch_copies": "server",
+    "gating.group_limit": "applied",
+    "training.dispatch_bytes": 1,
 }
 
 
-def main() -> None:
-    """Print the tables that are asked for."""
-    for name in sys.argv[1:] or TABLES:
-        rows = TABLES[name]()
-        for at, row in enumerate(rows):
-            print("| " + " | ".join(row) + " |", flush=True)
-            if not at:
-                print("|" + " --- |" * len(row))
-        print()
+def gradients() -> Iterator[tuple[str, ...]]:
+    """Yield DualPipe's pace on MixNet by how many bytes gradients have."""
+    yield "bytes of a gradient", *(f"{fabric} [s]" for fabric in FABRICS), "MixNet's pace"
+    for size in (1, 2, 4):
+        changes = WAYS["DualPipe"] | {"training.gradient_bytes": size}
+        took = [figures(fabric, changes)["iteration_s"] for fabric in FABRICS]
+        yield str(size), *(f"{each:.3f}" for each in took), f"{took[0] / took[-1]:.3f}"
 
+
+TABLES = {
+    "fabrics": lambda: fabrics(),
+    "once": lambda: fabrics(**ONCE),
+    "gradients": gradients,
+}
 
 if __name__ == "__main__":
-    main()
+    show(TABLES, sys.argv[1:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from lightloom import Scenario
 from lightloom.trace import GatingTrace
+from tables import show
 
 Ints = npt.NDArray[np.int64]
 
@@ -128,17 +129,5 @@ def gates() -> Iterator[tuple[str, ...]]:
             )  # fmt: skip
 
 
-def main() -> None:
-    """Print the table that is asked for, as Markdown."""
-    tables: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
-        "effect": effect, "draws": draws, "gates": gates,
-    }  # fmt: skip
-    for name in sys.argv[1:] or tables:
-        for at, row in enumerate(tables[name]()):
-            print(f"| {' | '.join(row)} |", flush=True)
-            if not at:
-                print("|---" * len(row) + "|")
-
-
 if __name__ == "__main__":
-    main()
+    show({"effect": effect, "draws": draws, "gates": gates}, sys.argv[1:])

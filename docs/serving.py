@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from lightloom import Scenario
+from lightloom import Scenario, simulate
 from lightloom.overlap import alone
-from lightloom.simulation import run_all
+from tables import show
 
 # As DeepSeek serves: FP8 weights and dispatch, BF16 cache and combine; loads are balanced by copies
 # of hot experts, which even gates stand for.
@@ -41,12 +41,8 @@ def figures(changes: dict[str, Any]) -> dict[str, float]:
     """Run one forward pass; its figures, times in seconds."""
     print(changes, file=sys.stderr)
     job = Scenario.preset("deepseek-v3", **{**BASE, **changes})
-    runs = run_all([job], priced=False)
-    if runs.stopped is not None:
-        raise runs.stopped
-    done = runs.finished[0]
-    rows = done.tables["tasks"].to_pylist()
-    first = [row for row in rows if row["replica"] == 0]
+    result = simulate(job, progress=False)
+    first = [row for row in result.tasks.to_pylist() if row["replica"] == 0]
 
     def spent(*kinds: str) -> float:
         return sum(r["end_ps"] - r["start_ps"] for r in first if r["kind"] in kinds) / 1e12
@@ -54,15 +50,14 @@ def figures(changes: dict[str, Any]) -> dict[str, float]:
     sent = spent("dispatch", "combine")
     computed = spent("attention", "gate", "expert", "dense_mlp", "embedding", "head")
     each = {"a2a_s": sent, "computed_s": computed, "attention_s": spent("attention")}
-    gpus = job.cluster.gpus
-    per_gpu = done.row["tokens_per_s"] / gpus
-    return {**done.row, **each, "alone_s": alone(done.tables["tasks"]), "per_gpu": per_gpu}
+    return {**result.rows[0], **each, "alone_s": alone(result.tasks)}
 
 
 def row(label: tuple[str, ...], found: dict[str, float]) -> tuple[str, ...]:
     """Write figures as a row."""
     ms = [f"{1e3 * found[key]:.1f}" for key in ("iteration_s", "computed_s", "a2a_s", "alone_s")]
-    speed = (f"{found['per_gpu']:,.0f}", f"{8 * found['per_gpu']:,.0f}")
+    per_gpu = found["tokens_per_s_per_gpu"]
+    speed = (f"{per_gpu:,.0f}", f"{8 * per_gpu:,.0f}")
     return (*label, *ms, f"{found['alone_s'] / found['iteration_s']:.0%}", *speed)
 
 
@@ -81,18 +76,18 @@ def halves(overlap: str, batch: int) -> dict[str, Any]:
 
 def prefill() -> Iterator[tuple[str, ...]]:
     """Prompts of 4,096 tokens, four a GPU, on 32 GPUs."""
-    yield ("servers", "overlap", *COLUMNS)
+    yield ("servers", "a GPU", "overlap", *COLUMNS)
     for name, servers in SERVERS.items():
         for overlap in ("none", "two-batches"):
             ep = 64 if "NVL72" in name else 32
             split = {"parallelism.ep": ep, "cluster.gpus": ep, "training.mode": "prefill"}
             found = figures({**servers, **split, **halves(overlap, 4)})
-            yield row((f"{name}, EP {ep}", overlap), found)
+            yield row((f"{name}, EP {ep}", "4", overlap), found)
 
 
 def decode() -> Iterator[tuple[str, ...]]:
     """One token of each of so many sequences a GPU."""
-    yield ("servers", "sequences a GPU", "overlap", *COLUMNS)
+    yield ("servers", "a GPU", "overlap", *COLUMNS)
     for name, servers in SERVERS.items():
         ep = 64 if "NVL72" in name else 128
         for batch in (16, 32, 64, 128, 256):
@@ -107,18 +102,18 @@ def decode() -> Iterator[tuple[str, ...]]:
                 yield row((f"{name}, EP {ep}", str(batch), overlap), found)
 
 
-TABLES = {"prefill": prefill, "decode": decode}
+def once() -> Iterator[tuple[str, ...]]:
+    """Prompts as above on H800, with a copy of a token an expert, and a server."""
+    yield ("copies", "a GPU", "overlap", *COLUMNS)
+    split = {"parallelism.ep": 32, "cluster.gpus": 32, "training.mode": "prefill"}
+    for copies in ("expert", "server"):
+        for overlap in ("none", "two-batches"):
+            changes = {**split, "training.dispatch_copies": copies, **halves(overlap, 4)}
+            found = figures({**SERVERS["8 x H800, 400G"], **changes})
+            yield row((copies, "4", overlap), found)
 
 
-def main() -> None:
-    """Print the tables that are asked for."""
-    for name in sys.argv[1:] or TABLES:
-        for at, cells in enumerate(TABLES[name]()):
-            print("| " + " | ".join(cells) + " |", flush=True)
-            if not at:
-                print("|" + " --- |" * len(cells))
-        print()
-
+TABLES = {"prefill": prefill, "decode": decode, "once": once}
 
 if __name__ == "__main__":
-    main()
+    show(TABLES, sys.argv[1:])

@@ -1,5 +1,7 @@
 """Write the tables that list kinds into pages which are otherwise written by hand.
 
+Other scripts here print the tables that they run with `show`.
+
 ``python docs/tables.py PAGE`` prints a page with its table made anew, ``--write`` puts all in
 place. A table is known by its first row. Checked: ``tests/test_docs.py``.
 """
@@ -7,7 +9,7 @@ place. A table is known by its first row. Checked: ``tests/test_docs.py``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lightloom import kinds
@@ -68,6 +70,18 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "rails": schemes,
     "traces": generators,
 }
+
+
+def show(
+    tables: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]], asked: Sequence[str]
+) -> None:
+    """Print tables, those that are asked for or all, row by row as they are made."""
+    for name in asked or tables:
+        for at, row in enumerate(tables[name]()):
+            print(f"| {' | '.join(row)} |", flush=True)
+            if not at:
+                print("|" + " --- |" * len(row))
+        print()
 
 
 def page(name: str) -> str:

@@ -7,32 +7,16 @@ No constant of the curve was chosen on either.
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lightloom import Scenario, _core, simulate
 from lightloom.runs.scenario import speed
-
-PAGE = Path(__file__).parents[1] / "docs" / "compute.md"
-
-# DeepGEMM's README of February 2025 (github.com/deepseek-ai/DeepGEMM), FP8 on H800: groups, m, n,
-# k, Tflop/s; dense, grouped as a training's experts are, grouped as in decoding.
-DEEPGEMM = (
-    (1, 64, 2112, 7168, 206), (1, 64, 24576, 1536, 289), (1, 64, 32768, 512, 219),
-    (1, 64, 7168, 16384, 336), (1, 64, 4096, 7168, 287), (1, 64, 7168, 2048, 295),
-    (1, 128, 2112, 7168, 352), (1, 128, 24576, 1536, 535), (1, 128, 32768, 512, 358),
-    (1, 128, 7168, 16384, 645), (1, 128, 4096, 7168, 533), (1, 128, 7168, 2048, 510),
-    (1, 4096, 2112, 7168, 1058), (1, 4096, 24576, 1536, 990), (1, 4096, 32768, 512, 590),
-    (1, 4096, 7168, 16384, 1358), (1, 4096, 4096, 7168, 1304), (1, 4096, 7168, 2048, 1025),
-    (4, 8192, 4096, 7168, 1297), (4, 8192, 7168, 2048, 1099), (8, 4096, 4096, 7168, 1288),
-    (8, 4096, 7168, 2048, 1093), (1, 1024, 4096, 7168, 1233), (1, 1024, 7168, 2048, 925),
-    (2, 512, 4096, 7168, 1040), (2, 512, 7168, 2048, 916), (4, 256, 4096, 7168, 932),
-    (4, 256, 7168, 2048, 815),
-)  # fmt: skip
+from tables import DOCS, put
 
 # A network without a time of its own.
 FREE = {
@@ -99,15 +83,20 @@ DEEPSEEK = {
     "compute.gpu": "h800",
     "compute.products": "fp8",
 }
-# Of H100 and H800.
-CEILINGS = {
-    "compute.matmul_ceiling": 0.803,
-    "compute.matmul_ceiling_fp8": 0.709,
-    "compute.scores_efficiency": 0.55,
-}
+# Times by shape go with these.
+SHARES = ("compute.matmul_ceiling", "compute.matmul_ceiling_fp8", "compute.scores_efficiency")
+
+
+def shares(job: Scenario, of: float) -> dict[str, float]:
+    """Return so much of what products and attention of a job reach at most."""
+    return {key: of * getattr(job.compute, key.partition(".")[2]) for key in SHARES}
+
+
 # Communication takes 20 of 132 multiprocessors (arXiv 2412.19437, Section 3.2.2).
 LEFT = 112 / 132
-FEWER_SMS = {"compute.sms": 112, **{key: share * LEFT for key, share in CEILINGS.items()}}
+FEWER_SMS = {
+    "compute.sms": 112, **shares(Scenario.preset("deepseek-v3", compute={"gpu": "h800"}), LEFT),
+}  # fmt: skip
 # A layer that predicts one more token.
 PREDICTION = {"model.layers": 62}
 SPLIT_V3 = {"tp": 1, "ep": 64, "pp": 16}
@@ -137,10 +126,14 @@ def products() -> Iterator[tuple[str, ...]]:
     by_shape = {"gpu": "h800", "efficiency": "shape", "products": "fp8"}
     job = Scenario.preset("deepseek-v3", compute=by_shape)
     compute = json.dumps(job.to_core()["compute"])
-    asked = [(m, n, k, groups, True) for groups, m, n, k, _ in DEEPGEMM]
+    # DeepGEMM's README of February 2025 (github.com/deepseek-ai/DeepGEMM), FP8 on H800 [Tflop/s]:
+    # dense, grouped as a training's experts are, grouped as in decoding.
+    table = csv.reader((DOCS / "data" / "deepgemm-h800-fp8.csv").open(encoding="utf-8"))
+    there = [tuple(map(int, row)) for row in list(table)[1:]]
+    asked = [(m, n, k, groups, True) for groups, m, n, k, _ in there]
     errors = []
     for (groups, m, n, k, published), (seconds, _) in zip(
-        DEEPGEMM, _core.product_times(compute, asked), strict=True
+        there, _core.product_times(compute, asked), strict=True
     ):
         found = 2 * groups * m * n * k / seconds / 1e12
         errors.append(abs(found / published - 1))
@@ -160,8 +153,7 @@ def trainings() -> Iterator[tuple[str, ...]]:
         by_shape = {"compute.efficiency": "shape"}
         shape = _speed(one, by_shape)
         free = _speed(one, {**by_shape, **FREE})
-        own = {key: one.values.get(key, share) for key, share in CEILINGS.items()}
-        lower = _speed(one, {**by_shape, **{key: 0.9 * share for key, share in own.items()}})
+        lower = _speed(one, {**by_shape, **shares(_job(one), 0.9)})
         found = shape["mfu"]
         cells = (
             one.name, f"{one.published:.1%}", f"{found:.1%}", f"{found / one.published - 1:+.0%}",
@@ -174,9 +166,7 @@ def trainings() -> Iterator[tuple[str, ...]]:
 
 def _speed(one: Training, more: dict[str, Any]) -> dict[str, float]:
     """Return the figures of speed of a training's own number of micro-batches."""
-    split = {f"parallelism.{key}": value for key, value in one.split.items()}
-    base = Scenario.preset(one.preset, **{**split, **one.values, **_filled(one, split)})
-    base = base.with_(more)
+    base = _job(one).with_(more)
     times = []
     for count in one.micro_batches:
         job = base.with_({"training.micro_batches": count})
@@ -192,6 +182,12 @@ def _speed(one: Training, more: dict[str, Any]) -> dict[str, float]:
     return speed(base.with_({"training.micro_batches": one.wanted}), took)
 
 
+def _job(one: Training) -> Scenario:
+    """Return a training as far as it is run."""
+    split = {f"parallelism.{key}": value for key, value in one.split.items()}
+    return Scenario.preset(one.preset, **{**split, **one.values, **_filled(one, split)})
+
+
 def _filled(one: Training, split: dict[str, int]) -> dict[str, Any]:
     """Return the GPUs of as many replicas as are run, and any number of micro-batches that fits."""
     own = Scenario.preset(one.preset, **split).parallelism if split else None
@@ -200,15 +196,6 @@ def _filled(one: Training, split: dict[str, int]) -> dict[str, Any]:
     return {"cluster.gpus": gpus, "training.micro_batches": one.micro_batches[0]}
 
 
-def main(table: str) -> None:
-    """Run what one table needs, and write it between its marks."""
-    first, *rows = {"products": products, "trainings": trainings}[table]()
-    lines = [first, ("---",) * len(first), *rows]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    before, begin, rest = PAGE.read_text("utf-8").partition(f"<!-- {table}: begin -->\n")
-    _, end, after = rest.partition(f"<!-- {table}: end -->\n")
-    PAGE.write_text(before + begin + text + end + after, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    table = sys.argv[1]
+    put("compute", table, {"products": products, "trainings": trainings}[table]())

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from lightloom import rails
+from tables import put
 
-PAGE = Path(__file__).parents[1] / "docs" / "rails.md"
 # Scheme: where it lands, where it forwards, how it spreads.
 SCHEMES = {
     "ecmp": ("own NIC", "nowhere", "flows by a hash"),
@@ -102,15 +101,6 @@ def fabrics() -> Iterator[tuple[str, ...]]:
             yield f"`{fabric}`", f"`{workload}`", *(f"{gain:.2f}" for gain in gains)
 
 
-def main(table: str) -> None:
-    """Run what one table needs, and write it between its marks."""
-    first, *rows = {"parts": parts, "sizes": sizes, "nics": nics, "fabrics": fabrics}[table]()
-    lines = [first, ("---",) * len(first), *rows]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    before, begin, rest = PAGE.read_text("utf-8").partition(f"<!-- {table}: begin -->\n")
-    _, end, after = rest.partition(f"<!-- {table}: end -->\n")
-    PAGE.write_text(before + begin + text + end + after, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    table = sys.argv[1]
+    put("rails", table, {"parts": parts, "sizes": sizes, "nics": nics, "fabrics": fabrics}[table]())

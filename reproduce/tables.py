@@ -8,10 +8,22 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+
+
+def put(page: str, table: str, rows: Iterable[Sequence[str]]) -> None:
+    """Write a table, its head first, between its marks on a page."""
+    first, *rest = rows
+    lines = [first, ("---",) * len(first), *rest]
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    path = DOCS / f"{page}.md"
+    before, begin, after = path.read_text("utf-8").partition(f"<!-- {table}: begin -->\n")
+    _, end, after = after.partition(f"<!-- {table}: end -->\n")
+    path.write_text(before + begin + text + end + after, encoding="utf-8")
 
 
 def main(paper: str, directory: Path) -> None:
