@@ -258,11 +258,18 @@ def test_odd_splits(split: dict[str, int], gpus: int, per_server: int) -> None:
 
 
 def test_predicted_demands_are_merged_too() -> None:
-    """Circuits that are set for a prediction: as many as for the demand, about."""
-    ahead = {"fabric.reconfigure.first_forward": "predict", "gating.trace": "builtin"}
-    found = row(job("mixnet", **ahead))
-    assert found["servers_per_token"] <= MOST
-    assert found["iteration_s"] > 0
+    """A prediction that is right of every layer sets the circuits that the demand itself does."""
+    even = {"gating.trace": "uniform", "model.layers": 3, "training.micro_batches": 2}
+    ahead = {"fabric.reconfigure.first_forward": "predict", **even}
+    predicted, known = (
+        lightloom.simulate(job("mixnet", **changes), progress=False)
+        for changes in (ahead, {"fabric.reconfigure.first_forward": "hide", **even})
+    )
+    circuits = [
+        [(one["source"], one["destination"], one["bytes"], one["circuits"]) for one in each]
+        for each in (predicted.demand.to_pylist(), known.demand.to_pylist())
+    ]
+    assert circuits[0] == circuits[1] and any(one[3] for one in circuits[0])
 
 
 def test_ranks_move_and_their_copies_with_them() -> None:

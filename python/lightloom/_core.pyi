@@ -99,10 +99,10 @@ def model_parameters(model_json: str) -> tuple[int, int, int]:
     Raises ValueError for what is no model.
     """
 
-def token_flops(model_json: str, sequence_length: int) -> tuple[float, float]:
-    """Return a token's FLOPs, forward: causal, and as if it saw its whole sequence.
+def token_flops(spec_json: str) -> list[float]:
+    """Return a token's FLOPs in all passes of a job: causal, and as if it saw its whole sequence.
 
-    Raises ValueError for what is no model.
+    Raises ValueError for what is no job.
     """
 
 def job_kernels(spec_json: str, loads: list[float]) -> str:

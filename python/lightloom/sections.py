@@ -206,12 +206,18 @@ class Compute(Section):
             "ceiling_fp8": plain.pop("matmul_ceiling_fp8") or 0.0,
             "sms": plain.pop("sms") or 0,
             "scores": plain.pop("scores_efficiency"),
-            "matmul": plain.pop("matmul"),
-            "attention": plain.pop("attention"),
+            "matmul": [_timed(entry) for entry in plain.pop("matmul")],
+            "attention": [_timed(entry) for entry in plain.pop("attention")],
         }
         if self.efficiency != "share" or self.products != "bf16":
             plain["products"] = named
         return plain
+
+
+def _timed(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a time, and apart from it the shape that took it."""
+    time = entry.pop("time_ps")
+    return {"shape": entry, "time_ps": time}
 
 
 class Gating(Section):

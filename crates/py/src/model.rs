@@ -3,7 +3,7 @@
 use crate::errors::refused;
 use crate::json::{read, text};
 use lightloom_workload::{
-    Component, Compute, Job, Kernel, Model, Parallelism, Pass, Precision, Product, Training,
+    Component, Compute, Job, Kernel, Model, Parallelism, Pass, Precision, Product, Scores, Training,
 };
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -16,14 +16,6 @@ pub(crate) fn model_parameters(model_json: &str) -> PyResult<(u64, u64, u64)> {
     Ok((model.parameters(), model.active_parameters(), model.embedding_parameters()))
 }
 
-/// FLOPs of a token, forward: causal, and as if each token saw its whole sequence.
-#[pyfunction]
-pub(crate) fn token_flops(model_json: &str, sequence_length: u32) -> PyResult<(f64, f64)> {
-    let model: Model = read(model_json)?;
-    model.validate().map_err(refused)?;
-    Ok((model.token_flops(sequence_length), model.token_flops_uncausal(sequence_length)))
-}
-
 /// What of a specification says what a GPU computes.
 #[derive(Deserialize)]
 struct OfJob {
@@ -33,6 +25,22 @@ struct OfJob {
     compute: Compute,
 }
 
+impl OfJob {
+    /// The job of a specification.
+    fn read(spec_json: &str) -> PyResult<Job> {
+        let OfJob { model, parallelism, training, compute } = read(spec_json)?;
+        let job = Job { model, parallelism, training, compute };
+        job.validate().map_err(refused)?;
+        Ok(job)
+    }
+}
+
+/// FLOPs that a token needs in all passes of a job: causal, and as if it saw its whole sequence.
+#[pyfunction]
+pub(crate) fn token_flops(spec_json: &str) -> PyResult<[f64; 2]> {
+    Ok(OfJob::read(spec_json)?.token_flops())
+}
+
 /// A kernel of a component in a pass, its sizes by their names in a compute table.
 #[derive(Serialize)]
 struct Listed {
@@ -40,42 +48,20 @@ struct Listed {
     pass: &'static str,
     load: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    matmul: Option<Sizes>,
+    matmul: Option<Product>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    attention: Option<Heads>,
+    attention: Option<Scores>,
     flops: f64,
     /// By its shape, where the specification says how; else 0.
     seconds: f64,
     origin: &'static str,
 }
 
-#[derive(Serialize)]
-struct Sizes {
-    m: u64,
-    n: u64,
-    k: u64,
-    groups: u64,
-    dtype: &'static str,
-}
-
-#[derive(Serialize)]
-struct Heads {
-    sequences: u64,
-    heads: u64,
-    queries: u64,
-    keys: u64,
-    key_width: u64,
-    value_width: u64,
-    pass: &'static str,
-}
-
 /// What a GPU runs of a job for one micro-batch: each component's kernels, in both passes, experts at
 /// each of `loads`, which are multiples of an even one.
 #[pyfunction]
 pub(crate) fn job_kernels(spec_json: &str, loads: Vec<f64>) -> PyResult<String> {
-    let OfJob { model, parallelism, training, compute } = read(spec_json)?;
-    let job = Job { model, parallelism, training, compute };
-    job.validate().map_err(refused)?;
+    let job = OfJob::read(spec_json)?;
     let even = job.assignments_per_rank() as f64;
     let mut parts = vec![Component::Attention, Component::Head];
     if job.model.moe_layers() > 0 {
@@ -108,21 +94,8 @@ fn listed(job: &Job, component: Component, pass: Pass, load: f64, kernel: &Kerne
         false => (0.0, lightloom_workload::Origin::Roofline),
     };
     let (matmul, attention) = match *kernel {
-        Kernel::Product(Product { m, n, k, groups, precision, .. }) => {
-            (Some(Sizes { m, n, k, groups, dtype: precision.as_str() }), None)
-        }
-        Kernel::Scores(s) => {
-            let heads = Heads {
-                sequences: s.sequences,
-                heads: s.heads,
-                queries: s.queries,
-                keys: s.keys,
-                key_width: s.key_width,
-                value_width: s.value_width,
-                pass: s.pass.as_str(),
-            };
-            (None, Some(heads))
-        }
+        Kernel::Product(product) => (Some(product), None),
+        Kernel::Scores(scores) => (None, Some(scores)),
     };
     Listed {
         component: component.as_str(),

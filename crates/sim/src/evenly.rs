@@ -13,7 +13,9 @@ use lightloom_railx::fit::Groups;
 use lightloom_railx::turns::Over;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::{Algorithm, hierarchical};
-use lightloom_workload::{BlockId, Comm, Gating, Job, Overlap, Scope, TaskGraph, build};
+use lightloom_workload::{
+    BlockId, Comm, Gating, GroupLimit, Job, Overlap, Scope, TaskGraph, build,
+};
 use std::collections::BTreeMap;
 
 /// The dimensions of a job beyond a server, the one whose ranks are neighbouring servers first.
@@ -238,6 +240,9 @@ impl Even {
         let built = u64::from(job.training.micro_batches);
         let (times, sends) =
             (rounds.div_ceil(built), 2 * (stages * chunks - 1).div_ceil(chunks * built));
+        if training.gating.group_limit == GroupLimit::Off {
+            (job.model.expert_groups, job.model.groups_per_token) = (1, 1);
+        }
         let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).map_err(input)?;
         let graph = build(&job, &gating).map_err(input)?;
         Ok(Even { job, gating, graph, times, sends })

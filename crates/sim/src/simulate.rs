@@ -249,7 +249,8 @@ impl Workload {
             Work::Collective(work) => {
                 tables.push(messages_table(&self.graph, &outcome));
                 tables.push(busiest_table(fabric, &outcome));
-                let demand = Demand::new(&self.placement, &self.gating, self.per_server);
+                let per_server = fabric.cluster().gpus_per_server;
+                let demand = Demand::new(&self.placement, &self.gating, per_server);
                 Some(bounds(work, fabric, (&self.graph, &demand)))
             }
         };

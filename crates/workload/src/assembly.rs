@@ -25,8 +25,9 @@ use crate::pipeline::Pass;
 use crate::profile::Profile;
 use crate::rounds::{Round, Step, rounds};
 use crate::training::Mode;
-use lightloom_units::Time;
 use std::ops::Range;
+
+mod weights;
 
 /// Builds the task graph of one iteration.
 ///
@@ -373,84 +374,6 @@ impl Chain<'_, '_> {
         let attention = self.attention(layer);
         if let Some(done) = self.weights_behind(Component::Attention, layer as i32, attention) {
             self.dense_gradients(layer, done);
-        }
-    }
-
-    /// The gradients of a layer's weights that its backward pass left.
-    fn weights(&mut self, layer: u32) {
-        if self.all.job.model.is_moe(layer) {
-            let done = self.weight_task(Component::Expert, layer as i32);
-            self.expert_gradients(layer, done);
-        } else {
-            self.weight_task(Component::DenseMlp, layer as i32);
-        }
-        let done = self.weight_task(Component::Attention, layer as i32);
-        self.dense_gradients(layer, done);
-    }
-
-    /// Those of the head.
-    fn head_weights(&mut self) {
-        let done = self.weight_task(Component::Head, -1);
-        let parameters = self.all.job.head_parameters();
-        self.gradients(TaskKind::DenseGradient, -1, parameters, done);
-    }
-
-    fn expert_gradients(&mut self, layer: u32, done: u32) {
-        let parameters = self.all.job.expert_parameters(layer);
-        self.gradients(TaskKind::ExpertGradient, layer as i32, parameters, done);
-    }
-
-    fn dense_gradients(&mut self, layer: u32, done: u32) {
-        let parameters = self.all.job.dense_parameters(layer);
-        self.gradients(TaskKind::DenseGradient, layer as i32, parameters, done);
-    }
-
-    /// The gradients of a component's weights: of its backward task `whole`, of a task behind it, or left
-    /// for later. Returns the task that completes them.
-    fn weights_behind(&mut self, component: Component, layer: i32, whole: u32) -> Option<u32> {
-        match (self.all.job.splits(), self.defers) {
-            (false, _) => Some(whole),
-            (true, true) => None,
-            (true, false) => Some(self.weight_task(component, layer)),
-        }
-    }
-
-    /// Computes gradients of weights. Where chains share the block, nothing in this one waits for it.
-    fn weight_task(&mut self, component: Component, layer: i32) -> u32 {
-        let kind = match component {
-            Component::Attention => TaskKind::Attention,
-            Component::Expert => TaskKind::Expert,
-            Component::DenseMlp => TaskKind::DenseMlp,
-            _ => TaskKind::Head,
-        };
-        let profile = self.all.profile;
-        let time = profile.of_weights(component, self.backward_time(component, layer));
-        let pass = std::mem::replace(&mut self.pass, Pass::Weight);
-        let id = self.add(kind, layer, Action::Compute(time));
-        self.pass = pass;
-        match self.all.job.overlaps() {
-            true => self.unit(id..id + 1),
-            false => self.advance(id..id + 1),
-        }
-        id
-    }
-
-    /// The time of a component's whole backward pass.
-    fn backward_time(&self, component: Component, layer: i32) -> Time {
-        match component {
-            Component::Expert => {
-                self.all.profile.expert_time(Pass::Backward, self.hottest(layer as u32))
-            }
-            _ => self.all.profile.time(component, Pass::Backward),
-        }
-    }
-
-    /// Of a component's time in this pass what its own task takes: without the gradients of weights if
-    /// these are apart.
-    fn own(&self, component: Component, time: Time) -> Time {
-        match self.pass == Pass::Backward && self.all.job.splits() {
-            true => time - self.all.profile.of_weights(component, time),
-            false => time,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::compute::Compute;
 use crate::kernel::{Kernel, Precision, Product, Scores};
 use crate::near::{Near, Point};
 use crate::pipeline::Pass;
+use crate::products::{MatmulTime, ScoresTime};
 
 /// Tiles that a library chooses from; not above 128 x 256 elements, which accumulators fill.
 const TILES: [(u64, u64); 11] = [
@@ -49,37 +50,30 @@ impl Compute {
     }
 
     fn product_s(&self, product: &Product) -> (f64, Origin) {
-        let of = |m: u64, n: u64, k: u64, groups: u64| [m, n, k, groups, 1];
-        let wanted = of(product.m, product.n, product.k, product.groups);
-        let points = self.products.matmul.iter().filter(|e| e.dtype == product.precision);
-        let points = points.map(|e| {
-            let flops = 2.0 * e.m as f64 * e.n as f64 * e.k as f64 * e.groups as f64;
-            Point { at: of(e.m, e.n, e.k, e.groups), flops, seconds: e.time_ps as f64 * 1e-12 }
+        let at = |p: &Product| [p.m, p.n, p.k, p.groups, 1];
+        let points = self.products.matmul.iter();
+        let points = points.filter(|entry| entry.shape.precision == product.precision);
+        let points = points.map(|MatmulTime { shape, time_ps }| Point {
+            at: at(shape),
+            flops: shape.flops(),
+            seconds: *time_ps as f64 * 1e-12,
         });
-        match Near::of(points, wanted).map(|near| near.seconds(product.flops())) {
+        match Near::of(points, at(product)).map(|near| near.seconds(product.flops())) {
             Some(found) => found,
             None => (self.curve(product), Origin::Shape),
         }
     }
 
-    fn scores_s(&self, scores: &Scores) -> (f64, Origin) {
-        let s = scores;
-        let wanted = [s.queries, s.keys, s.heads * s.sequences, s.key_width, s.value_width];
-        let points = self.products.attention.iter().filter(|e| e.pass == s.pass);
-        let points = points.map(|e| {
-            let same = Scores {
-                sequences: e.sequences,
-                heads: e.heads,
-                queries: e.queries,
-                keys: e.keys,
-                key_width: e.key_width,
-                value_width: e.value_width,
-                pass: e.pass,
-            };
-            let at = [e.queries, e.keys, e.heads * e.sequences, e.key_width, e.value_width];
-            Point { at, flops: same.flops(), seconds: e.time_ps as f64 * 1e-12 }
+    fn scores_s(&self, s: &Scores) -> (f64, Origin) {
+        let at =
+            |s: &Scores| [s.queries, s.keys, s.heads * s.sequences, s.key_width, s.value_width];
+        let points = self.products.attention.iter().filter(|entry| entry.shape.pass == s.pass);
+        let points = points.map(|ScoresTime { shape, time_ps }| Point {
+            at: at(shape),
+            flops: shape.flops(),
+            seconds: *time_ps as f64 * 1e-12,
         });
-        if let Some(near) = Near::of(points, wanted) {
+        if let Some(near) = Near::of(points, at(s)) {
             return near.seconds(s.flops());
         }
         let length = s.queries as f64;

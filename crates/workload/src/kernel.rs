@@ -1,10 +1,10 @@
 //! Shapes of what a GPU runs: matrix products and fused attention.
 
 use crate::pipeline::Pass;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Precision of a product's factors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 16 bits.
@@ -15,7 +15,8 @@ pub enum Precision {
 }
 
 /// `groups` products of `m x k` by `k x n`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Product {
     /// Rows: tokens, or outputs where weights' gradients are computed.
     pub m: u64,
@@ -26,13 +27,16 @@ pub struct Product {
     /// How many of them at once.
     pub groups: u64,
     /// Of both factors.
+    #[serde(rename = "dtype")]
     pub precision: Precision,
-    /// Bytes that cross the memory's interface for an element of the outcome.
+    /// Bytes that cross the memory's interface for an element of the outcome; not of what was measured.
+    #[serde(skip)]
     pub out_bytes: f64,
 }
 
 /// Fused attention of one micro-batch: scores, softmax, and the sum of values, causal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scores {
     /// Sequences of the micro-batch.
     pub sequences: u64,

@@ -292,7 +292,12 @@ impl Model {
         self.attention_flops(sequence_length) * f64::from(self.layers)
             + 2.0 * experts as f64 * f64::from(self.moe_layers())
             + 2.0 * self.dense_mlp_weights().total() as f64 * f64::from(self.dense_mlp_layers())
-            + 2.0 * self.embedding_weights().total() as f64
+            + self.head_flops()
+    }
+
+    /// FLOPs of a token's logits, forward.
+    pub(crate) fn head_flops(&self) -> f64 {
+        2.0 * self.embedding_weights().total() as f64
     }
 
     /// Attention and its norm and residual for `tokens` tokens on each of `tp` GPUs.
@@ -357,11 +362,7 @@ impl Model {
     pub(crate) fn head_work(&self, load: Load) -> Work {
         let shard = 2.0 * f64::from(self.vocabulary);
         Work {
-            flops: 2.0
-                * load.weight_speed()
-                * load.tokens
-                * self.embedding_weights().total() as f64
-                / load.tp,
+            flops: load.weight_speed() * load.tokens * self.head_flops() / load.tp,
             bytes: load.bytes(self.head_weights(), f64::from(self.hidden), shard),
         }
     }

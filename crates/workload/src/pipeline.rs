@@ -6,7 +6,7 @@
 //! computes weights' gradients apart. Which slots go through a block at once, [`crate::rounds`] says.
 //! Checked: golden orders, each slot exactly once, and the bound on micro-batches in flight.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A pipeline schedule.
@@ -25,7 +25,7 @@ pub enum Schedule {
 }
 
 /// In which pass a task runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Pass {

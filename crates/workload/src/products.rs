@@ -2,8 +2,7 @@
 
 use crate::component::LONGEST;
 use crate::error::{WorkloadError, require};
-use crate::kernel::Precision;
-use crate::pipeline::Pass;
+use crate::kernel::{Precision, Product, Scores};
 use serde::Deserialize;
 
 /// How the time of matrix products is found.
@@ -51,19 +50,11 @@ pub struct Products {
 }
 
 /// The measured time of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatmulTime {
-    /// Rows.
-    pub m: u64,
-    /// Columns.
-    pub n: u64,
-    /// The inner width.
-    pub k: u64,
-    /// How many at once.
-    pub groups: u64,
-    /// Of both factors.
-    pub dtype: Precision,
+    /// What was measured.
+    pub shape: Product,
     /// How long it took \[ps\].
     pub time_ps: u64,
 }
@@ -72,20 +63,8 @@ pub struct MatmulTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoresTime {
-    /// Sequences.
-    pub sequences: u64,
-    /// Query heads.
-    pub heads: u64,
-    /// Queries a sequence.
-    pub queries: u64,
-    /// Keys a sequence.
-    pub keys: u64,
-    /// Width of a head's queries and keys.
-    pub key_width: u64,
-    /// Width of a head's values.
-    pub value_width: u64,
-    /// Forward or backward.
-    pub pass: Pass,
+    /// What was measured.
+    pub shape: Scores,
     /// How long it took \[ps\].
     pub time_ps: u64,
 }
@@ -108,16 +87,15 @@ impl Products {
         })?;
         for (i, entry) in self.matmul.iter().enumerate() {
             let key = format!("compute.matmul[{i}]");
-            let sizes = [entry.m, entry.n, entry.k, entry.groups];
-            check_entry(&key, &sizes, entry.time_ps)?;
-            let same = |o: &MatmulTime| (o.m, o.n, o.k, o.groups, o.dtype);
-            let twin = self.matmul[..i].iter().any(|other| same(other) == same(entry));
-            require(!twin, &key, entry.m, || "the same shape twice".into())?;
+            let Product { m, n, k, groups, .. } = entry.shape;
+            check_entry(&key, &[m, n, k, groups], entry.time_ps)?;
+            let twin = self.matmul[..i].iter().any(|other| other.shape == entry.shape);
+            require(!twin, &key, m, || "the same shape twice".into())?;
         }
         for (i, entry) in self.attention.iter().enumerate() {
             let key = format!("compute.attention[{i}]");
-            let e = entry;
-            let sizes = [e.sequences, e.heads, e.queries, e.keys, e.key_width, e.value_width];
+            let s = entry.shape;
+            let sizes = [s.sequences, s.heads, s.queries, s.keys, s.key_width, s.value_width];
             check_entry(&key, &sizes, entry.time_ps)?;
         }
         if self.efficiency == Efficiency::Share {
@@ -131,7 +109,7 @@ impl Products {
         )?;
         let missing = |precision, ceiling: f64| {
             let known = ceiling > 0.0 && self.sms > 0;
-            !known && !self.matmul.iter().any(|entry| entry.dtype == precision)
+            !known && !self.matmul.iter().any(|entry| entry.shape.precision == precision)
         };
         require(!missing(Precision::Bf16, self.ceiling), "compute.efficiency", "shape", || {
             "needs compute.sms and compute.matmul_ceiling, or measured products".into()

@@ -11,6 +11,7 @@ use crate::products::Efficiency;
 use crate::split::of_weights;
 use crate::training::Mode;
 use lightloom_units::Time;
+use std::sync::Arc;
 
 /// One line of provenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +31,19 @@ pub struct ComputeOrigin {
 pub struct Profile {
     origins: Vec<ComputeOrigin>,
     expert: [ExpertTime; 2],
-    /// Whose kernels experts are, where their time is by shape.
-    job: Option<Box<Job>>,
     /// By component: see [`Model::weight_share`](crate::Model).
     weight_shares: Vec<(Component, f64)>,
 }
 
 /// The time of routed experts as a function of the most loaded rank's tokens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum ExpertTime {
     /// max(seconds a token, fixed and per-token memory seconds).
     Roofline { flop_s: f64, memory_fixed_s: f64, memory_s: f64 },
     /// Seconds a token.
     Linear { token_s: f64 },
-    /// By the shapes of the grouped products.
-    Shape,
+    /// By the shapes of this job's grouped products.
+    Shape(Arc<Job>),
 }
 
 const PASSES: [Pass; 2] = [Pass::Forward, Pass::Backward];
@@ -106,7 +105,7 @@ impl Profile {
         }
         let slowdown = slowdown(compute, &works, job.training.micro_batch);
         let mut origins = Vec::with_capacity(2 * works.len() + 1);
-        let mut expert = [ExpertTime::Linear { token_s: 0.0 }; 2];
+        let mut expert = [const { ExpertTime::Linear { token_s: 0.0 } }; 2];
         for &(component, mut work) in &works {
             let as_given = multiplies(component) && slowdown != 1.0 && !by_shape;
             let unmeasured = if as_given { Origin::Scaled } else { Origin::Roofline };
@@ -121,7 +120,7 @@ impl Profile {
                         Some((time, _)) => {
                             ExpertTime::Linear { token_s: time.as_secs_f64() / assignments.tokens }
                         }
-                        None if by_shape => ExpertTime::Shape,
+                        None if by_shape => ExpertTime::Shape(Arc::new(job.clone())),
                         None => {
                             let fixed = model.expert_work(load(0), local_experts).bytes;
                             ExpertTime::Roofline {
@@ -157,20 +156,23 @@ impl Profile {
             });
         }
         for line in &origins {
-            require(line.time <= LONGEST, "compute.peak_flops", compute.peak_flops, || {
-                format!(
-                    "one {} task would take {} on this GPU; allowed are {LONGEST}",
-                    line.component.as_str(),
-                    line.time
-                )
-            })?;
+            let why = || {
+                let (name, time) = (line.component.as_str(), line.time);
+                format!("one {name} task would take {time} on this GPU; allowed are {LONGEST}")
+            };
+            let fits = line.time <= LONGEST;
+            match line.origin {
+                Origin::Roofline | Origin::Shape => {
+                    require(fits, "compute.peak_flops", compute.peak_flops, why)?;
+                }
+                from => require(fits, "compute.table", from.as_str(), why)?,
+            }
         }
         let share = |&(component, _): &(Component, Work)| {
             (component, model.weight_share(component, sequence))
         };
         let weight_shares = works.iter().map(share).collect();
-        let job = by_shape.then(|| Box::new(job.clone()));
-        Ok(Profile { origins, expert, job, weight_shares })
+        Ok(Profile { origins, expert, weight_shares })
     }
 
     /// Of a component's whole backward time, what its weights' gradients take if they are computed apart.
@@ -197,14 +199,14 @@ impl Profile {
     /// `hottest` token assignments.
     pub fn expert_time(&self, pass: Pass, hottest: u64) -> Time {
         let tokens = hottest as f64;
-        let seconds = match self.expert[usize::from(pass == Pass::Backward)] {
-            ExpertTime::Roofline { flop_s, memory_fixed_s, memory_s } => {
+        let seconds = match &self.expert[usize::from(pass == Pass::Backward)] {
+            &ExpertTime::Roofline { flop_s, memory_fixed_s, memory_s } => {
                 (flop_s * tokens).max(memory_fixed_s + memory_s * tokens)
             }
-            ExpertTime::Linear { token_s } => token_s * tokens,
-            ExpertTime::Shape => self.job.as_ref().map_or(0.0, |job| {
+            &ExpertTime::Linear { token_s } => token_s * tokens,
+            ExpertTime::Shape(job) => {
                 job.compute.kernels_s(&job.kernels(Component::Expert, pass, hottest)).0
-            }),
+            }
         };
         Time::from_secs_f64(seconds).saturating_add(self.time(Component::SharedExpert, pass))
     }

@@ -16,7 +16,38 @@
 //! Checked: FLOPs and bytes of both attentions by hand; FlashMLA's intensity.
 
 use crate::attention::Attention;
+use crate::job::Job;
 use crate::model::{Load, Model, Work};
+use crate::training::Mode;
+
+impl Job {
+    /// FLOPs that a token of the job needs in all passes, nothing computed anew: with the half of attention
+    /// that a causal mask leaves, and with all of it ([`Model::token_flops_uncausal`]). Backward there are
+    /// twice as many as forward.
+    ///
+    /// ```
+    /// # use lightloom_workload::{Mode, example};
+    /// let mut job = example::mixtral_8x7b();
+    /// let [causal, full] = job.token_flops();
+    /// assert!(causal < full);
+    /// // A token that is decoded sees all that was before it.
+    /// job.training.mode = Mode::Decode;
+    /// assert_eq!(job.token_flops(), [full / 3.0; 2]);
+    /// ```
+    pub fn token_flops(&self) -> [f64; 2] {
+        let (model, length) = (&self.model, self.training.sequence_length);
+        let (causal, full) = (model.token_flops(length), model.token_flops_uncausal(length));
+        match self.training.mode {
+            Mode::Train => [3.0 * causal, 3.0 * full],
+            Mode::Prefill => {
+                // Only a sequence's last token has logits.
+                let silent = model.head_flops() * (1.0 - 1.0 / f64::from(length));
+                [causal - silent, full - silent]
+            }
+            Mode::Decode => [full, full],
+        }
+    }
+}
 
 impl Model {
     /// One token a sequence that attends to `context` tokens; `load.tokens` sequences on each of

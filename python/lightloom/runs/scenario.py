@@ -198,21 +198,13 @@ def speed(scenario: Scenario, iteration_s: float) -> dict[str, float]:
     '0.088 0.092'
     """
     gpus, all_tokens = scenario.cluster.gpus, tokens(scenario)
-    model, training = scenario.model, scenario.training
-    causal, full = _core.token_flops(json.dumps(model.to_core()), training.sequence_length)
-    passes = 3 if training.mode == "train" else 1
-    if training.mode == "prefill":
-        # Only a sequence's last token has logits.
-        silent = 2 * model.parameters().embedding * (1 - 1 / training.sequence_length)
-        causal, full = causal - silent, full - silent
-    elif training.mode == "decode":
-        causal = full  # a token sees all that was before it
+    causal, full = _core.token_flops(scenario.to_core_json())
     peak = float(scenario.compute.peak_flops) * gpus * iteration_s
     return {
         "tokens_per_s": all_tokens / iteration_s,
         "tokens_per_s_per_gpu": all_tokens / iteration_s / gpus,
-        "mfu": passes * causal * all_tokens / peak,
-        "mfu_full_attention": passes * full * all_tokens / peak,
+        "mfu": causal * all_tokens / peak,
+        "mfu_full_attention": full * all_tokens / peak,
     }
 
 

@@ -165,6 +165,27 @@ fn a_gpu_that_hands_over_keeps_its_own() {
 }
 
 #[test]
+fn tokens_that_are_predicted_are_merged_as_those_of_a_matrix() {
+    let parallelism = Parallelism { tp: 1, cp: 1, ep: 8, dp: 1, pp: 1 };
+    let sums = [true, false].map(|merged| {
+        let job = job(parallelism, 4, merged);
+        let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).expect("fits");
+        let placement = Placement::new(parallelism);
+        let demand = Demand::new(&placement, &gating, 4);
+        let block = BlockId { replica: 0, stage: 0 };
+        let a2a = AllToAll { block, matrix: MatrixId(0), transposed: false, bytes_per_token: 1 };
+        let (mut own, mut told) = (vec![], vec![]);
+        demand.for_each(a2a, |from, to, bytes| own.push((from, to, bytes)));
+        let tokens = gating.matrix(MatrixId(0));
+        demand.for_each_of(tokens, a2a, |from, to, bytes| told.push((from, to, bytes)));
+        assert_eq!(own, told);
+        between(&told, 4)[&(0, 1)]
+    });
+    // Of top-4, 24 experts on two servers: a token has 2 on the other one, and 0.95 copies go there.
+    assert!(sums[0] * 2 < sums[1] && sums[1] < sums[0] * 3, "{sums:?}");
+}
+
+#[test]
 fn ranks_that_moved_are_found_where_they_are() {
     let parallelism = Parallelism { tp: 1, cp: 1, ep: 8, dp: 1, pp: 1 };
     let job = job(parallelism, 4, true);

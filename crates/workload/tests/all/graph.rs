@@ -78,8 +78,25 @@ pub(crate) fn census(graph: &TaskGraph) -> HashMap<(TaskKind, Pass, u32, i32, i3
     census
 }
 
+/// What the tasks of a graph send, by parallelism.
+pub(crate) fn volumes(job: &Job, gating: &Gating, graph: &TaskGraph) -> Volumes {
+    let mut found = Volumes::default();
+    for task in 0..graph.len() as u32 {
+        let Some(comm) = graph.communication(task) else { continue };
+        let total = match graph.kind[task as usize] {
+            TaskKind::TensorParallel => &mut found.tp_bytes,
+            TaskKind::ContextParallel => &mut found.cp_bytes,
+            TaskKind::Dispatch | TaskKind::Combine => &mut found.ep_bytes,
+            TaskKind::PipelineSend => &mut found.pp_bytes,
+            _ => &mut found.dp_bytes,
+        };
+        *total += sent(job, gating, comm);
+    }
+    found
+}
+
 /// What all GPUs send for one task.
-pub(crate) fn sent(job: &Job, gating: &Gating, comm: &Comm) -> u128 {
+fn sent(job: &Job, gating: &Gating, comm: &Comm) -> u128 {
     let p = &job.parallelism;
     let block = u128::from(p.block_size());
     match *comm {
@@ -178,18 +195,7 @@ proptest! {
     fn volumes_are_the_sum_over_tasks(job in small_job()) {
         let gating = uniform(&job);
         let graph = build(&job, &gating).expect("valid job");
-        let mut found = Volumes::default();
-        for task in 0..graph.len() as u32 {
-            let Some(comm) = graph.communication(task) else { continue };
-            let total = match graph.kind[task as usize] {
-                TaskKind::TensorParallel => &mut found.tp_bytes,
-                TaskKind::ContextParallel => &mut found.cp_bytes,
-                TaskKind::Dispatch | TaskKind::Combine => &mut found.ep_bytes,
-                TaskKind::PipelineSend => &mut found.pp_bytes,
-                _ => &mut found.dp_bytes,
-            };
-            *total += sent(&job, &gating, comm);
-        }
+        let found = volumes(&job, &gating, &graph);
         // 3 * 64 / cp * 2 assignments always divide by up to 4 ranks: balanced is exact.
         prop_assert_eq!(found, job.volumes());
     }

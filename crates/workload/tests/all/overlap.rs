@@ -1,7 +1,7 @@
 //! All-to-alls beside computation, split backward passes and forward passes alone: closed forms, and
 //! that nothing is lost or done twice.
 
-use crate::graph::{built, census, even_job, sent, small_job, uniform};
+use crate::graph::{built, census, even_job, small_job, uniform, volumes};
 use lightloom_units::Time;
 use lightloom_workload::*;
 use proptest::prelude::*;
@@ -226,18 +226,7 @@ proptest! {
     fn volumes_are_the_sum_over_tasks_whatever_overlaps(job in overlapped()) {
         let gating = uniform(&job);
         let graph = build(&job, &gating).expect("valid job");
-        let mut found = Volumes::default();
-        for task in 0..graph.len() as u32 {
-            let Some(comm) = graph.communication(task) else { continue };
-            let total = match graph.kind[task as usize] {
-                TaskKind::TensorParallel => &mut found.tp_bytes,
-                TaskKind::ContextParallel => &mut found.cp_bytes,
-                TaskKind::Dispatch | TaskKind::Combine => &mut found.ep_bytes,
-                TaskKind::PipelineSend => &mut found.pp_bytes,
-                _ => &mut found.dp_bytes,
-            };
-            *total += sent(&job, &gating, comm);
-        }
+        let mut found = volumes(&job, &gating, &graph);
         let mut expected = job.volumes();
         if job.training.mode == Mode::Decode {
             // Three tokens times two experts do not divide by four ranks: rows are as long all the same.

@@ -64,9 +64,9 @@ fn by_turns(
     let (Some(delay), Work::Training(training)) = (railx.ocs_delay_ps, &spec.work) else {
         return Ok(standing);
     };
-    // Rings of one micro-batch beside all-to-alls of another have no turns.
     if training.job.training.overlap != Overlap::None {
-        return Ok(standing);
+        let why = "has no turns: rings of one micro-batch run beside all-to-alls of another";
+        return Err(SimError::Input(format!("training.overlap: with fabric.ocs_delay it {why}")));
     }
     let messages = evenly::numbered(spec)?.into_iter();
     let kind = |(number, groups)| Kind { number, groups, over: evenly::over(number) };
