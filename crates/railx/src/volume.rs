@@ -322,6 +322,7 @@ mod tests {
         let mut dense = good.clone();
         (dense.model.experts, dense.model.top_k, dense.model.expert_intermediate) = (0, 0, 0);
         (dense.model.shared_experts, dense.model.dense_layers) = (0, dense.model.layers);
+        (dense.model.expert_groups, dense.model.groups_per_token) = (1, 1);
         assert_eq!(
             refusal(dense.clone()),
             "parallelism.ep = 64: must be 1, as model.experts = 0: there is nothing to share"
