@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from lightloom import daemon, testbed
 from lightloom.errors import InputError, RunError
+from lightloom.ranks.collectives import pattern
 from lightloom.runtime import Rank
 from lightloom.testbed import record, system
-from lightloom.testbed.program import pattern
 from lightloom.units import Rate, Time
 
 # What ranks say that they will send: enough for the controller to move circuits for [B].

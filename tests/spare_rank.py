@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 from lightloom.errors import RunError
+from lightloom.ranks.collectives import over
 from lightloom.runtime import Rank
-from lightloom.testbed.program import over
 
 # Between steps [s].
 PAUSE_S = 0.02

@@ -181,7 +181,7 @@ def carried_out(
     (job.directory / "plan.json").write_text(json.dumps(plan))
     if demands is not None:
         np.save(job.directory / "demands.npy", demands.astype(np.uint64))
-    program = [sys.executable, "-m", "lightloom.testbed.program", str(job.directory)]
+    program = [sys.executable, "-m", "lightloom.ranks.collectives", str(job.directory)]
     job.run(program, {"OMP_NUM_THREADS": "1"})
     return _outcomes(job.team.shape, plan["steps"], demands, job.directory)
 

@@ -215,7 +215,7 @@ def replay(
             (job.directory / "plan.json").write_text(json.dumps(plan.plan() | what))
             np.save(job.directory / "demands.npy", plan.demands)
             job.run(
-                [sys.executable, "-m", "lightloom.testbed.replay_rank", str(job.directory)],
+                [sys.executable, "-m", "lightloom.ranks.replay", str(job.directory)],
                 {"OMP_NUM_THREADS": "1"},
             )
             ranks = [

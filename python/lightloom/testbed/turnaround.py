@@ -84,23 +84,6 @@ class Turnaround:
         )
 
 
-def pairing(servers: int, round_: int) -> list[tuple[int, int]]:
-    """Return which servers are joined in a round: other ones in the next.
-
-    Examples
-    --------
-    >>> [pairing(4, at) for at in range(3)]
-    [[(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]]
-    >>> [pairing(3, at) for at in range(2)]
-    [[(0, 1)], [(0, 2)]]
-    """
-    if servers == 3:
-        return [(0, 1 + round_ % 2)]
-    other = 1 + round_ % 3
-    left = [server for server in (1, 2, 3) if server != other]
-    return [(0, other), (left[0], left[1])]
-
-
 def turnaround(
     pairs: int,
     rounds: int,
@@ -145,7 +128,7 @@ def turnaround(
     try:
         with Job(shape.name) as job:
             (job.directory / "rounds").write_text(str(rounds))
-            job.run([sys.executable, "-m", "lightloom.testbed.turnaround_rank", str(job.directory)])
+            job.run([sys.executable, "-m", "lightloom.ranks.turnaround", str(job.directory)])
             said = [
                 json.loads((job.directory / f"rank-{rank}.json").read_text())
                 for rank in range(servers)

@@ -1,4 +1,4 @@
-"""What each rank of ``lightloom testbed replay`` does: ``python -m lightloom.testbed.replay_rank``.
+"""What each rank of ``testbed replay`` does: ``python -m lightloom.ranks.replay``.
 
 It sleeps where the job computes, says what it will send where circuits may change, and carries
 all-to-alls out. Every byte is checked after the iteration, in which nothing else is done.
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from lightloom.errors import RunError
+from lightloom.ranks.collectives import Made, check, made, over
 from lightloom.runtime import Rank
-from lightloom.testbed.program import Made, check, made, over
 
 # What lies ahead of circuits that stay.
 STAYS = {"uses": 1_000_000, "hidden_ps": 0, "later": 0, "changes": 0}

@@ -1,4 +1,4 @@
-"""What each rank of ``lightloom testbed collective`` does: ``python -m lightloom.testbed.program``.
+"""What each rank of ``testbed collective`` does: ``python -m lightloom.ranks.collectives``.
 
 It reads a plan (JSON) and demands (NumPy) that the command has written, carries every collective
 out, checks every byte that came, and writes when it was under way. Times are CLOCK_BOOTTIME, which
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import RunError
+from lightloom.ranks.hierarchy import Done, Hierarchy
 from lightloom.runtime import Rank, Work
-from lightloom.testbed.hierarchy import Done, Hierarchy
 
 Bytes = npt.NDArray[np.uint8]
 REDUCED = "float32"

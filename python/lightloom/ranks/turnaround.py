@@ -1,4 +1,4 @@
-"""What each rank of ``lightloom testbed turnaround`` does: ``python -m ...turnaround_rank``."""
+"""What each rank of ``testbed turnaround`` does: ``python -m lightloom.ranks.turnaround``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+from lightloom.ranks.collectives import over
 from lightloom.runtime import Rank
 from lightloom.runtime.work import now_ns
-from lightloom.testbed.program import over
-from lightloom.testbed.turnaround import pairing
 
 # What servers of a pair say that they will send each other, and what the others say where each has
 # one port: else a pair would be as well off without a circuit. What they send [B].
@@ -18,6 +17,23 @@ PAIR_BYTES, OTHER_BYTES = 2 << 30, 1 << 30
 FEW_BYTES = 1000
 # Circuits that are not there after so long will not be [s].
 PATIENCE_S = 60
+
+
+def pairing(servers: int, round_: int) -> list[tuple[int, int]]:
+    """Return which servers are joined in a round: other ones in the next.
+
+    Examples
+    --------
+    >>> [pairing(4, at) for at in range(3)]
+    [[(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]]
+    >>> [pairing(3, at) for at in range(2)]
+    [[(0, 1)], [(0, 2)]]
+    """
+    if servers == 3:
+        return [(0, 1 + round_ % 2)]
+    other = 1 + round_ % 3
+    left = [server for server in (1, 2, 3) if server != other]
+    return [(0, other), (left[0], left[1])]
 
 
 def optical_bytes(rank: Rank) -> int:
