@@ -3,10 +3,12 @@
 use crate::errors::refused;
 use crate::json::{read, text};
 use lightloom_workload::{
-    Component, Compute, Job, Kernel, Model, Parallelism, Pass, Precision, Product, Scores, Training,
+    Component, Compute, Holds, Job, Kernel, Memory, Model, Parallelism, Pass, Precision, Product,
+    Scores, StageMemory, Training,
 };
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Parameters in all, those that a token meets, and those of the input embedding.
 #[pyfunction]
@@ -39,6 +41,52 @@ impl OfJob {
 #[pyfunction]
 pub(crate) fn token_flops(spec_json: &str) -> PyResult<[f64; 2]> {
     Ok(OfJob::read(spec_json)?.token_flops())
+}
+
+/// How a specification counts memory.
+#[derive(Deserialize)]
+struct OfMemory {
+    memory: Memory,
+}
+
+/// What the GPUs of a stage hold \[B\].
+#[derive(Serialize)]
+struct Held {
+    stage: u32,
+    in_flight: u32,
+    total: u64,
+    parts: BTreeMap<&'static str, u64>,
+}
+
+/// What the GPUs of a job hold.
+#[derive(Serialize)]
+struct AllHeld {
+    /// What is computed anew, where the specification leaves it open, too.
+    recompute: &'static str,
+    fits: bool,
+    fullest: u32,
+    stages: Vec<Held>,
+}
+
+/// What the GPUs of a job hold, by stage and component, and whether it fits.
+#[pyfunction]
+pub(crate) fn job_memory(spec_json: &str) -> PyResult<String> {
+    let job = OfJob::read(spec_json)?;
+    let OfMemory { memory } = read(spec_json)?;
+    memory.validate().map_err(refused)?;
+    let found = job.memory(&memory);
+    let held = |stage: &StageMemory| Held {
+        stage: stage.stage,
+        in_flight: stage.in_flight,
+        total: stage.total(),
+        parts: Holds::ALL.iter().map(|&holds| (holds.as_str(), stage.bytes(holds))).collect(),
+    };
+    text(&AllHeld {
+        recompute: found.recompute.as_str(),
+        fits: found.fits(&memory),
+        fullest: found.fullest().stage,
+        stages: found.stages.iter().map(held).collect(),
+    })
 }
 
 /// A kernel of a component in a pass, its sizes by their names in a compute table.

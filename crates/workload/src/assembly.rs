@@ -5,9 +5,10 @@
 //! forward attention -> tp -> gate -> dispatch -> tp -> expert -> tp -> combine (a dense layer:
 //! attention -> tp -> MLP -> tp), backward in reverse; sends to neighbouring stages leave the
 //! chain; gradients of a layer are summed, one sum after the other, when the last micro-batch has
-//! left it on all replicas; then the optimizer. Where nothing is trained, there is but the way
+//! left it on all replicas; then the optimizer. Where layers are computed anew, each one's forward chain runs again
+//! before its backward one. Where nothing is trained, there is but the way
 //! forward. Without a partner (EP 1, TP 1, ...) there is no task.
-//! Ignored: activation recomputation; overlap of a block's communication with its own compute
+//! Ignored: overlap of a block's communication with its own compute
 //! other than all-to-alls if asked for, sends, gradient sums and the CP ring (which runs beside
 //! attention); the CP ring carries keys and values once in each pass; TP collectives after a dispatch carry the most
 //! loaded rank's tokens on every rank; gradient clipping, data loading, checkpoints.
@@ -325,7 +326,12 @@ impl Chain<'_, '_> {
                 if part + 1 == parts {
                     self.head();
                 }
-                layers.rev().for_each(|layer| self.backward(layer));
+                layers.rev().for_each(|layer| {
+                    if job.repeats_layers() {
+                        self.again(layer);
+                    }
+                    self.backward(layer);
+                });
                 if part == 0 {
                     self.embedding();
                 }
@@ -352,6 +358,13 @@ impl Chain<'_, '_> {
         self.all_to_all(TaskKind::Dispatch, layer);
         self.expert(layer);
         self.all_to_all(TaskKind::Combine, layer);
+    }
+
+    /// The forward pass of a layer once more, for what its backward pass needs of it.
+    fn again(&mut self, layer: u32) {
+        let pass = std::mem::replace(&mut self.pass, Pass::Recompute);
+        self.forward(layer);
+        self.pass = pass;
     }
 
     fn backward(&mut self, layer: u32) {
@@ -386,8 +399,8 @@ impl Chain<'_, '_> {
     /// Attention, and beside it the CP ring.
     fn attention(&mut self, layer: u32) -> u32 {
         let job = self.all.job;
-        let time = self.all.profile.time(Component::Attention, self.pass);
-        let time = self.own(Component::Attention, time);
+        let time = self.all.profile.time(Component::Attention, self.timed_as());
+        let time = self.own(Component::Attention, time, 0);
         let id = self.add(TaskKind::Attention, layer as i32, Action::Compute(time));
         let cp = job.parallelism.cp;
         let mut span = id..id + 1;
@@ -405,8 +418,14 @@ impl Chain<'_, '_> {
         id
     }
 
+    /// How many ring collectives over TP are before a product that begins with all tokens, and behind it:
+    /// an all-gather and a reduce-scatter; where each rank has all tokens, both are one all-reduce behind.
+    fn around(&self) -> [u32; 2] {
+        if self.all.job.training.sequence_parallel { [1, 1] } else { [0, 2] }
+    }
+
     /// Routed and shared experts between two TP collectives: an all-gather of the tokens received
-    /// and a reduce-scatter of the results (backward: their mirror images).
+    /// and a reduce-scatter of the results (backward: their mirror images). See [`Chain::around`].
     fn expert(&mut self, layer: u32) -> u32 {
         let job = self.all.job;
         let hottest = self.hottest(layer);
@@ -414,23 +433,26 @@ impl Chain<'_, '_> {
             0 => 0,
             _ => job.tokens_per_rank(),
         };
-        self.tensor_parallel(layer as i32, job.tp_bytes(hottest + shared), 1);
-        let time = self.all.profile.expert_time(self.pass, hottest);
-        let time = self.own(Component::Expert, time);
+        let [before, behind] = self.around();
+        let bytes = job.tp_bytes(hottest + shared);
+        self.tensor_parallel(layer as i32, u64::from(before) * bytes, before);
+        let time = self.all.profile.expert_time(self.timed_as(), hottest);
+        let time = self.own(Component::Expert, time, hottest);
         let id = self.add(TaskKind::Expert, layer as i32, Action::Compute(time));
         self.advance(id..id + 1);
-        self.tensor_parallel(layer as i32, job.tp_bytes(hottest + shared), 1);
+        self.tensor_parallel(layer as i32, u64::from(behind) * bytes, behind);
         id
     }
 
     fn embedding(&mut self) {
         let job = self.all.job;
         let bytes = job.tp_bytes(job.tokens_per_rank());
+        let [before, behind] = self.around();
         if self.pass == Pass::Forward {
             self.compute(TaskKind::Embedding, Component::Embedding, -1);
-            self.tensor_parallel(-1, bytes, 1);
+            self.tensor_parallel(-1, u64::from(behind) * bytes, behind);
         } else {
-            self.tensor_parallel(-1, bytes, 1);
+            self.tensor_parallel(-1, u64::from(before) * bytes, before);
             let id = self.compute(TaskKind::Embedding, Component::Embedding, -1);
             let parameters = job.model.embedding_weights().per_gpu(job.parallelism.tp);
             self.gradients(TaskKind::DenseGradient, -1, parameters, id);
@@ -440,8 +462,9 @@ impl Chain<'_, '_> {
     fn head(&mut self) {
         let job = self.all.job;
         let bytes = job.tp_bytes(job.tokens_per_rank());
+        let [before, behind] = self.around();
         if self.pass == Pass::Forward {
-            self.tensor_parallel(-1, bytes, 1);
+            self.tensor_parallel(-1, u64::from(before) * bytes, before);
             self.compute(TaskKind::Head, Component::Head, -1);
         } else {
             let id = self.compute(TaskKind::Head, Component::Head, -1);
@@ -449,7 +472,7 @@ impl Chain<'_, '_> {
                 let parameters = job.head_parameters();
                 self.gradients(TaskKind::DenseGradient, -1, parameters, done);
             }
-            self.tensor_parallel(-1, bytes, 1);
+            self.tensor_parallel(-1, u64::from(behind) * bytes, behind);
         }
     }
 
@@ -459,7 +482,7 @@ impl Chain<'_, '_> {
         if job.parallelism.ep == 1 {
             return;
         }
-        let outward = (kind == TaskKind::Dispatch) == (self.pass == Pass::Forward);
+        let outward = (kind == TaskKind::Dispatch) == (self.pass != Pass::Backward);
         let element = match outward {
             true => job.training.dispatch_bytes,
             false => job.training.activation_bytes,
@@ -478,7 +501,7 @@ impl Chain<'_, '_> {
     /// So many ring collectives over TP in a row, as one task.
     fn tensor_parallel(&mut self, layer: i32, bytes_per_gpu: u64, collectives: u32) {
         let tp = self.all.job.parallelism.tp;
-        if tp == 1 {
+        if tp == 1 || collectives == 0 {
             return;
         }
         let ring = Comm::Collective {
@@ -492,7 +515,7 @@ impl Chain<'_, '_> {
     }
 
     fn compute(&mut self, kind: TaskKind, component: Component, layer: i32) -> u32 {
-        let time = self.own(component, self.all.profile.time(component, self.pass));
+        let time = self.own(component, self.all.profile.time(component, self.timed_as()), 0);
         let id = self.add(kind, layer, Action::Compute(time));
         self.advance(id..id + 1);
         id

@@ -8,6 +8,7 @@ use crate::model::Model;
 use crate::parallelism::Parallelism;
 use crate::pipeline::Schedule;
 use crate::products::Products;
+use crate::recompute::Recompute;
 use crate::training::{Mode, Overlap, Training};
 
 /// Mixtral 8x7B on 1,024 GPUs: EP 8, TP 4, PP 4, eight replicas.
@@ -128,6 +129,9 @@ fn job(model: Model, [tp, cp, ep, dp, pp]: [u32; 5]) -> Job {
             overlap: Overlap::None,
             communication_share: 0.0,
             weight_bytes: 2,
+            recompute: Recompute::None,
+            recompute_modules: Vec::new(),
+            sequence_parallel: true,
         },
         compute: Compute {
             gpu: "H100".into(),

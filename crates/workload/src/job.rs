@@ -1,7 +1,7 @@
 //! A job: its parts, whether they fit together, and the sizes that follow from them.
 //!
 //! Modelled: tokens, parameters, FLOPs and bytes of each transfer; volumes follow RailX, Table 4.
-//! Ignored: parameters that only a framework adds (optimizer sharding, buffers).
+//! Ignored: parameters that only a framework adds.
 //! Checked: all-to-all volumes of five published jobs; any numbers at all give a job or an error.
 
 use crate::compute::Compute;
@@ -98,7 +98,7 @@ impl Job {
     }
 
     /// Chunks of layers on a stage.
-    fn chunks(&self) -> u32 {
+    pub(crate) fn chunks(&self) -> u32 {
         self.training.virtual_stages * self.parameter_copies()
     }
 
@@ -155,19 +155,28 @@ impl Job {
 
     /// Parameters that each GPU of a stage holds.
     pub fn parameters_per_gpu(&self, stage: u32) -> u64 {
-        let p = &self.parallelism;
-        let mut parameters = 0;
+        self.parameters_by_scope(stage).iter().sum()
+    }
+
+    /// The same: those whose gradients all ranks of a stage sum, and those of routed experts.
+    pub(crate) fn parameters_by_scope(&self, stage: u32) -> [u64; 2] {
+        let [mut dense, mut experts] = [0, 0];
         for layer in (0..self.chunks()).flat_map(|chunk| self.layers(stage, chunk)) {
-            parameters += self.dense_parameters(layer) + self.expert_parameters(layer);
+            dense += self.dense_parameters(layer);
+            experts += self.expert_parameters(layer);
         }
-        let has = |part| (0..self.chunks()).any(|chunk| self.part(stage, chunk) == part);
-        if has(0) {
-            parameters += self.model.embedding_weights().per_gpu(p.tp);
+        if self.has_part(stage, 0) {
+            dense += self.model.embedding_weights().per_gpu(self.parallelism.tp);
         }
-        if has(self.parts() - 1) {
-            parameters += self.head_parameters();
+        if self.has_part(stage, self.parts() - 1) {
+            dense += self.head_parameters();
         }
-        parameters
+        [dense, experts]
+    }
+
+    /// Whether a stage has a part of the model.
+    pub(crate) fn has_part(&self, stage: u32, part: u32) -> bool {
+        (0..self.chunks()).any(|chunk| self.part(stage, chunk) == part)
     }
 
     /// Parameters of the head on one GPU of the last stage; a tied matrix that the stage has as its
@@ -202,15 +211,22 @@ impl Job {
         }
     }
 
-    /// Bytes of one token on one GPU: `shapes::check` has seen that TP divides the hidden width.
+    /// TP ranks that share the tokens between the layers' products; 1: each has all of them.
+    pub(crate) fn sequence_shards(&self) -> u32 {
+        if self.training.sequence_parallel { self.parallelism.tp } else { 1 }
+    }
+
+    /// Bytes of one token on one GPU: `shapes::check` has seen that TP divides the hidden width. Without
+    /// sequence parallelism each TP rank has, and sends, all of it.
     pub(crate) fn bytes_per_token(&self, element_bytes: u32) -> u64 {
-        u64::from(self.model.hidden / self.parallelism.tp) * u64::from(element_bytes)
+        u64::from(self.model.hidden / self.sequence_shards()) * u64::from(element_bytes)
     }
 
     /// What a GPU sends in a ring all-gather (or reduce-scatter) over TP of `tokens` tokens.
     pub(crate) fn tp_bytes(&self, tokens: u64) -> u64 {
-        let tp = u64::from(self.parallelism.tp);
-        (tp - 1) * tokens * self.bytes_per_token(self.training.activation_bytes)
+        let tp = self.parallelism.tp;
+        let shard = u64::from(self.model.hidden / tp) * u64::from(self.training.activation_bytes);
+        u64::from(tp - 1) * tokens * shard
     }
 
     /// What a GPU sends around the CP ring in one pass of one layer: its keys and values, once to

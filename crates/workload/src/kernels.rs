@@ -31,7 +31,7 @@ impl Job {
         let (model, tp) = (&self.model, u64::from(self.parallelism.tp));
         let (hidden, tokens) = (u64::from(model.hidden), self.tokens_per_rank());
         let experts = u64::from(model.experts / self.parallelism.ep).max(1);
-        let own = tokens.div_ceil(tp);
+        let own = tokens.div_ceil(self.sequence_shards().into());
         // Router and head stay in bf16, as attention itself does: DeepSeek-V3, Section 3.3.1.
         let layers = self.compute.products.precision;
         let half = Precision::Bf16;
@@ -44,7 +44,9 @@ impl Job {
                 }
                 list.scores();
                 let [query, key, _] = model.attention.projection_widths();
-                list.elements(tokens * (4 * hidden + 2 * (query + key)) / tp);
+                // Of norm and residual a rank has its tokens, or all.
+                let own = hidden * tp / u64::from(self.sequence_shards());
+                list.elements(tokens * (4 * own + 2 * (query + key)) / tp);
             }
             Component::Gate => {
                 list.product([own, u64::from(model.experts), hidden, 1], half);
@@ -75,9 +77,10 @@ impl Job {
     }
 
     /// The projections around attention, forward: m, n, k.
-    fn projections(&self) -> Vec<(u64, u64, u64)> {
+    pub(crate) fn projections(&self) -> Vec<(u64, u64, u64)> {
         use crate::attention::Attention;
         let (tp, tokens) = (u64::from(self.parallelism.tp), self.tokens_per_rank());
+        let own = tokens.div_ceil(self.sequence_shards().into());
         let hidden = u64::from(self.model.hidden);
         let [query, key, value] = self.model.attention.projection_widths();
         match self.model.attention {
@@ -98,7 +101,7 @@ impl Job {
                 let from = if q_rank == 0 { hidden } else { q_rank };
                 let expanded = u64::from(heads) * u64::from(qk_nope_head_dim) + value;
                 vec![
-                    (tokens.div_ceil(tp), down, hidden),
+                    (own, down, hidden),
                     (tokens, query.div_ceil(tp), from),
                     (tokens, expanded.div_ceil(tp), kv_rank),
                     (tokens, hidden, value.div_ceil(tp)),
@@ -137,7 +140,7 @@ impl List<'_> {
                 casts += 2.0 * cast * of(m, n) + 2.0 * of(m, k);
             }
             // Of the product's two, the one that a split backward pass computes apart: `split.rs` takes its share of the whole.
-            Pass::Forward | Pass::Weight | Pass::None => {
+            Pass::Forward | Pass::Recompute | Pass::Weight | Pass::None => {
                 push(m, n, k, element);
                 casts += cast * of(m, k);
             }

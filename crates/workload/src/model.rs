@@ -307,7 +307,7 @@ impl Model {
         // Gathered input and partial output are whole on each TP rank; the rest is a shard: norm
         // and residual (read and write each), queries, keys, values and the heads' outputs.
         let whole = 2.0 * hidden;
-        let shard = 4.0 * hidden + 2.0 * (query + key + 2 * value) as f64;
+        let shard = load.own(4.0 * hidden) + 2.0 * (query + key + 2 * value) as f64;
         let (split, replicated) = self.attention.matrices(u64::from(self.hidden));
         let faster = 2.0 * (split + replicated) as f64 * (1.0 - load.weight_speed());
         Work {
@@ -321,8 +321,8 @@ impl Model {
         let (hidden, top_k) = (f64::from(self.hidden), f64::from(self.top_k));
         let router = self.router_weights();
         Work {
-            flops: 2.0 * load.tokens * router.total() as f64 / load.tp,
-            bytes: load.bytes(router, 0.0, hidden * (5.0 + 2.0 * top_k)),
+            flops: 2.0 * load.tokens * router.total() as f64 / load.sequence,
+            bytes: load.bytes(router, 0.0, load.own(hidden * (5.0 + 2.0 * top_k))),
         }
     }
 
@@ -378,6 +378,8 @@ impl Model {
 pub(crate) struct Load {
     pub tokens: f64,
     pub tp: f64,
+    /// TP ranks that share the tokens themselves, between products.
+    pub sequence: f64,
     pub bytes_per_element: f64,
     /// Of an element of weights.
     pub weight_bytes: f64,
@@ -390,6 +392,11 @@ impl Load {
         let weights = weights.split as f64 / self.tp + weights.replicated as f64;
         self.weight_bytes * weights
             + self.bytes_per_element * self.tokens * (whole + shard / self.tp)
+    }
+
+    /// Elements of a token between the products, in shards of TP: more where ranks have all tokens.
+    pub fn own(self, elements: f64) -> f64 {
+        elements * (self.tp / self.sequence)
     }
 
     /// The time of a product with weights, as a share of that of one of activations: see

@@ -36,6 +36,9 @@ pub enum Pass {
     /// The gradients of weights, where they are computed apart.
     #[serde(skip_deserializing)]
     Weight,
+    /// The forward pass again, right before a layer's backward pass (`recompute.rs`).
+    #[serde(skip_deserializing)]
+    Recompute,
     /// None of these: gradient sums and the optimizer.
     #[serde(skip_deserializing)]
     None,
@@ -48,6 +51,7 @@ impl Pass {
             Pass::Forward => "forward",
             Pass::Backward => "backward",
             Pass::Weight => "weight",
+            Pass::Recompute => "recompute",
             Pass::None => "none",
         }
     }
@@ -157,7 +161,7 @@ impl std::fmt::Display for Slot {
         let letter = match self.pass {
             Pass::Forward => 'F',
             Pass::Weight => 'W',
-            Pass::Backward | Pass::None => 'B',
+            Pass::Backward | Pass::Recompute | Pass::None => 'B',
         };
         write!(f, "{letter}{}", self.micro_batch)?;
         match self.chunk {

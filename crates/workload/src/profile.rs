@@ -8,6 +8,7 @@ use crate::kernel::Precision;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
 use crate::products::Efficiency;
+use crate::recompute::Again;
 use crate::split::of_weights;
 use crate::training::Mode;
 use lightloom_units::Time;
@@ -33,6 +34,8 @@ pub struct Profile {
     expert: [ExpertTime; 2],
     /// By component: see [`Model::weight_share`](crate::Model).
     weight_shares: Vec<(Component, f64)>,
+    /// What backward tasks compute anew.
+    again: Vec<Again>,
 }
 
 /// The time of routed experts as a function of the most loaded rank's tokens.
@@ -59,6 +62,7 @@ impl Profile {
         let load = |tokens: u64| Load {
             tokens: tokens as f64,
             tp: f64::from(p.tp),
+            sequence: f64::from(job.sequence_shards()),
             bytes_per_element: f64::from(job.training.activation_bytes),
             weight_bytes: f64::from(job.weight_bytes()),
         };
@@ -172,13 +176,22 @@ impl Profile {
             (component, model.weight_share(component, sequence))
         };
         let weight_shares = works.iter().map(share).collect();
-        Ok(Profile { origins, expert, weight_shares })
+        let again = job.again(if by_shape { 1.0 } else { slowdown });
+        Ok(Profile { origins, expert, weight_shares, again })
     }
 
     /// Of a component's whole backward time, what its weights' gradients take if they are computed apart.
     pub(crate) fn of_weights(&self, component: Component, backward: Time) -> Time {
         let known = self.weight_shares.iter().find(|(of, _)| *of == component);
         of_weights(backward, known.map_or(0.0, |&(_, share)| share))
+    }
+
+    /// What a component's backward task computes anew, besides, where the most loaded EP rank received
+    /// `hottest` token assignments.
+    pub(crate) fn again(&self, component: Component, hottest: u64) -> Time {
+        let own = self.again.iter().filter(|again| again.component == component);
+        let seconds = own.map(|again| again.fixed_s + again.assignment_s * hottest as f64);
+        Time::from_secs_f64(seconds.sum())
     }
 
     /// Where each compute time of the job comes from.
@@ -242,7 +255,7 @@ impl Job {
     }
 
     /// Bytes of an element of weights.
-    fn weight_bytes(&self) -> u32 {
+    pub(crate) fn weight_bytes(&self) -> u32 {
         match self.training.mode {
             Mode::Train => self.training.activation_bytes,
             _ => self.training.weight_bytes,
@@ -255,7 +268,7 @@ impl Job {
     }
 
     /// Tokens whose logits a rank computes.
-    fn logits(&self) -> u64 {
+    pub(crate) fn logits(&self) -> u64 {
         match self.training.mode {
             Mode::Prefill => self.training.micro_batch.into(),
             _ => self.tokens_per_rank(),

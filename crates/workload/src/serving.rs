@@ -60,7 +60,7 @@ impl Model {
         let (hidden, widths) = (f64::from(self.hidden), self.attention.decode_widths() as f64);
         // As in training, but for keys and values: those of the context are read, a token's are written.
         let whole = 2.0 * hidden + shared * (context + 1.0);
-        let shard = 4.0 * hidden + 2.0 * widths + sharded * (context + 1.0);
+        let shard = load.own(4.0 * hidden) + 2.0 * widths + sharded * (context + 1.0);
         Work {
             flops: load.tokens * (weights + 2.0 * context * widths) / load.tp,
             bytes: load.bytes(self.attention_weights(), whole, shard),
@@ -112,7 +112,7 @@ mod tests {
     use crate::example;
 
     fn load(tokens: f64, tp: f64) -> Load {
-        Load { tokens, tp, bytes_per_element: 2.0, weight_bytes: 2.0 }
+        Load { tokens, tp, sequence: tp, bytes_per_element: 2.0, weight_bytes: 2.0 }
     }
 
     /// Mixtral 8x7B: 2 * (4096 + 1024) * 4096 * 2 products with weights and 4 * 4096 of scores and values

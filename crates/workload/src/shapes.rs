@@ -7,6 +7,7 @@ use crate::error::{WorkloadError, multiple, require};
 use crate::model::Model;
 use crate::parallelism::Parallelism;
 use crate::pipeline::Schedule;
+use crate::recompute::Recompute;
 use crate::training::{Mode, Overlap, Training};
 
 /// More tasks than this are refused, so that a graph fits in memory and ids in 32 bits.
@@ -64,9 +65,11 @@ pub(crate) fn check(
     require(volume < 1 << 62, "parallelism.ep", p.ep, || {
         "one all-to-all would move more than 2^56 elements".into()
     })?;
-    // Six tasks a layer and up to three for TP and CP, forward and backward; two for weights alone.
+    // Six tasks a layer and up to three for TP and CP, forward, backward and computed anew; two for weights
+    // alone.
     let runs = u64::from(p.dp) * u64::from(training.micro_batches);
-    let tasks = runs.saturating_mul(20 * u64::from(model.layers) + 16 * chunks);
+    let each = if training.recompute == Recompute::Full { 30 } else { 20 };
+    let tasks = runs.saturating_mul(each * u64::from(model.layers) + 16 * chunks);
     require(tasks <= MOST_TASKS, "training.micro_batches", training.micro_batches, || {
         format!("the iteration would have about {tasks} tasks; allowed are {MOST_TASKS}")
     })
@@ -89,6 +92,11 @@ fn overlap(model: &Model, p: &Parallelism, training: &Training) -> Result<(), Wo
         _ => schedule != Schedule::ZeroBubble,
     };
     require(fits, key, name, || "has no such training.schedule".into())?;
+    // Megatron-Core refuses it too: a pair's order is of one forward and one backward.
+    let full = training.recompute == Recompute::Full;
+    require(!full, "training.recompute", "full", || {
+        format!("is not possible with training.overlap = \"{name}\"")
+    })?;
     if overlap == Overlap::Dualpipe {
         require(training.mode == Mode::Train, key, name, || {
             "needs training.mode = \"train\": there is no backward pass".into()
@@ -120,6 +128,10 @@ fn serving(p: &Parallelism, training: &Training) -> Result<(), WorkloadError> {
         "without a backward pass",
         || "must have training.schedule = \"1f1b\"".into(),
     )?;
+    let some = matches!(training.recompute, Recompute::Selective | Recompute::Full);
+    require(!some, "training.recompute", training.recompute.as_str(), || {
+        "needs training.mode = \"train\": there is no backward pass".into()
+    })?;
     require(training.mode != Mode::Decode || p.cp == 1, "parallelism.cp", p.cp, || {
         "must be 1 with training.mode = \"decode\": one token is not shared".into()
     })

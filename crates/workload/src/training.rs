@@ -3,6 +3,7 @@
 use crate::copies::DispatchCopies;
 use crate::error::{WorkloadError, require, within};
 use crate::pipeline::Schedule;
+use crate::recompute::{Module, Recompute};
 use lightloom_units::Time;
 use serde::Deserialize;
 
@@ -83,10 +84,24 @@ pub struct Training {
     /// bytes as activations are twice as fast; nothing reads it in [`Mode::Train`].
     #[serde(default = "two")]
     pub weight_bytes: u32,
+    /// What of a forward pass is computed anew in the backward pass.
+    #[serde(default)]
+    pub recompute: Recompute,
+    /// Which modules, where that is [`Recompute::Selective`].
+    #[serde(default)]
+    pub recompute_modules: Vec<Module>,
+    /// Whether TP ranks share a sequence between the layers' products, each with its part of the
+    /// tokens, or have all tokens each (Korthikanti et al., arXiv 2205.05198, Section 4.2.2).
+    #[serde(default = "yes")]
+    pub sequence_parallel: bool,
 }
 
 fn two() -> u32 {
     2
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Training {

@@ -38,16 +38,18 @@ impl Job {
         let ring = |tokens| u128::from(self.tp_bytes(tokens));
         let shared = if model.shared_experts > 0 { tokens } else { 0 };
         let passes = if t.mode == Mode::Train { 2 } else { 1 };
+        // Layers that are computed anew send once more what they send forward.
+        let of_layers = passes + u128::from(self.repeats_layers());
         // Each pass: attention (2), dense MLP (2), experts (2), embedding and head (1 each).
-        let tp = passes
+        let tp = of_layers
             * (2 * layers * ring(tokens)
                 + 2 * (layers - moe) * ring(tokens)
-                + 2 * moe * ring(assignments + shared)
-                + 2 * ring(tokens));
+                + 2 * moe * ring(assignments + shared))
+            + passes * 2 * ring(tokens);
         let sent = |element: u32| u128::from(assignments * self.bytes_per_token(element));
         let ep = match p.ep {
             1 => 0,
-            _ => passes * moe * (sent(t.dispatch_bytes) + sent(t.activation_bytes)),
+            _ => of_layers * moe * (sent(t.dispatch_bytes) + sent(t.activation_bytes)),
         };
         let hops = u128::from(p.pp) * u128::from(t.virtual_stages) - 1;
         let hop = u128::from(tokens * self.bytes_per_token(t.activation_bytes));
@@ -55,7 +57,7 @@ impl Job {
         let per_chain = u128::from(p.block_size()) * u128::from(p.dp) * u128::from(t.micro_batches);
         Volumes {
             tp_bytes: per_chain * tp,
-            cp_bytes: per_chain * passes * layers * u128::from(self.cp_bytes()),
+            cp_bytes: per_chain * of_layers * layers * u128::from(self.cp_bytes()),
             ep_bytes: per_chain * ep,
             pp_bytes: per_chain * passes * hops * hop,
             dp_bytes: if passes == 2 { self.gradient_volume() } else { 0 },

@@ -183,7 +183,7 @@ def policies(scenario: Scenario) -> Mapping[str, str]:
 
 def _when(scenario: Scenario, row: Mapping[str, Any]) -> str:
     words = policies(scenario)
-    if row["pass"] == "backward":
+    if row["pass"] in ("backward", "recompute"):
         return words.get("backward", "reuse")
     key = "first_forward" if row["kind"] == "dispatch" else "second_forward"
     return words.get(key, "reuse")

@@ -16,7 +16,7 @@ impl Optical<'_> {
             return ReconfigurePolicy::Reuse;
         }
         match (self.graph.pass[at], self.graph.kind[at]) {
-            (Pass::Backward, _) => self.spec.reconfigure.backward,
+            (Pass::Backward | Pass::Recompute, _) => self.spec.reconfigure.backward,
             (_, TaskKind::Combine) => self.spec.reconfigure.second_forward,
             _ => self.spec.reconfigure.first_forward,
         }

@@ -82,11 +82,21 @@ impl Chain<'_, '_> {
     }
 
     /// Of a component's time in this pass what its own task takes: without the gradients of weights if
-    /// these are apart.
-    pub(super) fn own(&self, component: Component, time: Time) -> Time {
-        match self.pass == Pass::Backward && self.all.job.splits() {
-            true => time - self.all.profile.of_weights(component, time),
-            false => time,
+    /// these are apart, with what is computed anew where the most loaded rank has `hottest` assignments.
+    pub(super) fn own(&self, component: Component, time: Time, hottest: u64) -> Time {
+        let profile = self.all.profile;
+        if self.pass != Pass::Backward {
+            return time;
         }
+        let own = match self.all.job.splits() {
+            true => time - profile.of_weights(component, time),
+            false => time,
+        };
+        own.saturating_add(profile.again(component, hottest))
+    }
+
+    /// As which pass tasks of this one are timed.
+    pub(super) fn timed_as(&self) -> Pass {
+        if self.pass == Pass::Recompute { Pass::Forward } else { self.pass }
     }
 }
