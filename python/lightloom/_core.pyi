@@ -105,6 +105,14 @@ def token_flops(spec_json: str) -> list[float]:
     Raises ValueError for what is no job.
     """
 
+def job_memory(spec_json: str) -> str:
+    """Return what the GPUs of a job hold, as JSON.
+
+    ``recompute`` says what is computed anew, ``fits`` whether it fits, ``fullest`` which of
+    ``stages`` holds most; each stage has ``stage``, ``in_flight``, ``total`` and ``parts``
+    (components) [B]. Raises ValueError for what is no job.
+    """
+
 def job_kernels(spec_json: str, loads: list[float]) -> str:
     """Return what a GPU runs of a job for one micro-batch, as JSON: a list of kernels.
 

@@ -113,6 +113,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     parallelism: tables.Parallelism
     training: tables.Training
     compute: tables.Compute
+    memory: tables.Memory
     gating: tables.Gating
     cluster: tables.Cluster
     fabric: Fabric
@@ -250,11 +251,14 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads: base units, and no name that only people read."""
         core = super().to_core()
-        del core["prices"], core["power"]
+        del core["prices"], core["power"], core["memory"]
         core["compute"] = self.compute.to_core(core["compute"])
         del core["gating"]["trace"], core["gating"]["knobs"]
         core["model"] = self.model.to_core()
         core["parallelism"]["dp"] = self.dp
+        # It is no degree, so that the core reads it beside what ranks do with a sequence.
+        shares = core["parallelism"].pop("sequence_parallel")
+        core["training"]["sequence_parallel"] = shares
         return core
 
     def _repr_html_(self) -> str:

@@ -23,6 +23,11 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
             "training.schedule",
             f'orders forwards and backwards; allowed with mode "{training.mode}": "1f1b"',
         )
+    if not trains and training.recompute in ("selective", "full"):
+        yield (
+            "training.recompute",
+            f'there is no backward pass with mode "{training.mode}"; allowed: "none", "untimed"',
+        )
     if training.mode == "decode" and split.cp != 1:
         yield "parallelism.cp", 'one token is not shared; allowed with mode "decode": 1'
     if training.overlap == "none":
@@ -36,6 +41,11 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
         )
     if training.schedule == "zero-bubble":
         yield "training.schedule", f'allowed {beside}: "1f1b"'
+    if training.recompute == "full":
+        yield (
+            "training.recompute",
+            f'whole layers anew have no place {beside}; allowed: "none", "selective", "untimed"',
+        )
     if training.overlap == "dualpipe":
         if not trains:
             yield (

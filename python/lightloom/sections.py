@@ -23,6 +23,7 @@ from lightloom.fields import (
     LinkDelay,
     Positive,
     Price,
+    Ratio,
     Section,
     Share,
     Width,
@@ -41,6 +42,10 @@ class Parallelism(Section):
     """Expert parallelism: ranks that share the experts; divides `model.experts`."""
     pp: Count
     """Pipeline stages."""
+    sequence_parallel: bool
+    """Whether GPUs that share matrices share the tokens, too, between the products, each with its
+    part. `false`: each has, and sends, all of them; as many bytes go around in `tp`, and `tp` times
+    as many in all-to-alls and between stages. See memory.md."""
 
     @property
     def block(self) -> int:
@@ -88,6 +93,16 @@ class Training(Section):
     communication_share: Annotated[float, Field(ge=0, lt=1)]
     """With `overlap`: share of a GPU's multiprocessors that all-to-alls take from what is computed
     beside them."""
+    recompute: Literal["untimed", "none", "selective", "full"]
+    """What of a forward pass is computed anew in the backward pass, so that it is not kept:
+    nothing, the `recompute_modules` of each layer, or each layer with its all-to-alls. `untimed`:
+    the least of these with which the job fits; its time is not counted. See memory.md."""
+    recompute_modules: Annotated[
+        tuple[Literal["core_attn", "norms", "activations", "mla_up_proj"], ...],
+        Field(min_length=1, max_length=4),
+    ]
+    """With recompute `selective`: fused attention, the outputs of norms, the products of gates and
+    ups, the expanded queries, keys and values of latent attention."""
 
 
 class Measured(Section):
@@ -178,6 +193,8 @@ class Compute(Section):
     """Most of `peak_fp8` that they were."""
     scores_efficiency: Share
     """Most of `peak_flops` that fused attention reaches on long sequences; read by `shape`."""
+    memory: Annotated[Size, Field(gt=0, le=1 << 50)] | None = None
+    """What a GPU's memory holds; a job that needs more is refused. Not known, nothing is checked."""
     memory_bandwidth: Annotated[
         ByteRate, Positive, Field(serialization_alias="memory_bandwidth_bytes_per_s")
     ]
@@ -197,7 +214,7 @@ class Compute(Section):
 
     def to_core(self, plain: dict[str, Any]) -> dict[str, Any]:
         """Return what the compiled core reads, from the same in the user's words."""
-        del plain["table"]
+        del plain["table"], plain["memory"]
         named = {
             "efficiency": plain.pop("efficiency"),
             "precision": plain.pop("products"),
@@ -218,6 +235,26 @@ def _timed(entry: dict[str, Any]) -> dict[str, Any]:
     """Return a time, and apart from it the shape that took it."""
     time = entry.pop("time_ps")
     return {"shape": entry, "time_ps": time}
+
+
+class Memory(Section):
+    """How a GPU's memory is counted, and what becomes of a job that does not fit: memory.md."""
+
+    shard: Literal["none", "optimizer", "full"]
+    """What replicas share: nothing; the optimizer's state (ZeRO-1, Megatron's distributed
+    optimizer); weights and gradients, too (ZeRO-3, FSDP). Traffic is that of `optimizer`."""
+    gradient_bytes: Literal[1, 2, 4]
+    """Bytes of a weight's gradient as it is added up; `training.gradient_bytes` are sent."""
+    optimizer_bytes: Annotated[int, Field(ge=0, le=64)]
+    """Bytes of the optimizer's state for a weight: master copy and moments."""
+    logits_bytes: Annotated[int, Field(ge=1, le=64)]
+    """Bytes of a logit while the loss is taken, its gradient and copies included."""
+    expert_load: Ratio
+    """Tokens that the fullest GPU's experts receive, over an even load."""
+    overhead: Annotated[Size, Field(ge=0, le=1 << 40, serialization_alias="overhead_bytes")]
+    """What is there besides tensors: the GPU's context, libraries, communicators."""
+    oversize: Literal["refuse", "allow"]
+    """Whether a job that does not fit in `compute.memory` is an error, or is run all the same."""
 
 
 class Gating(Section):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lightloom import engines, fabrics, failures, kinds, schedules
+from lightloom import engines, fabrics, failures, kinds, memory, schedules
 from lightloom import model as models
 from lightloom.model import Misfit
 from lightloom.sections import Host
@@ -35,6 +35,7 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     yield from of_network(scenario)
     if scenario.record.replicas > scenario.dp:
         yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
+    yield from memory.misfits(scenario)
 
 
 def of_network(network: Network) -> Iterator[Misfit]:

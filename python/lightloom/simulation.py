@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lightloom import _core, shapes, store
+from lightloom import _core, memory, shapes, store
 from lightloom import balancer as balancers
 from lightloom import decision as decisions
 from lightloom.balancer import Balancer
@@ -209,7 +209,9 @@ def run_all(
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost
         even = unrecorded(run.scenario)
-        own = shapes.warnings(run.scenario)
+        noted, oversize = memory.remark(run.scenario)
+        notes += [noted] if noted else []
+        own = (*shapes.warnings(run.scenario), *((oversize,) if oversize else ()))
         warnings = (*own, *((even,) if even else ()), *outcome.warnings)
         finished.append(
             Finished(run.name, run.scenario, outcome.figures, tables, tuple(notes), warnings, known)

@@ -284,6 +284,11 @@ impl Job {
     fn memory_with(&self, memory: &Memory, recompute: Recompute) -> JobMemory {
         let mut job = self.clone();
         job.training.recompute = recompute;
+        if job.training.mode == Mode::Train {
+            // More change nothing: no stage has as many in flight before its first backward.
+            let enough = 4 * job.parallelism.pp;
+            job.training.micro_batches = job.training.micro_batches.min(enough);
+        }
         let stage = |stage| {
             let Peak { parts, in_flight } = job.peak(memory, stage);
             let overhead = Parts::of(&[(Holds::Overhead, memory.overhead_bytes)]);

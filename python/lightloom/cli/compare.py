@@ -51,6 +51,7 @@ def compare(
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/compare-MODEL-GPUS-DIGEST)."
     ),
+    allow_oversize: bool = words.ALLOW_OVERSIZE,
     force: bool = words.FORCE,
     as_json: bool = words.JSON,
 ) -> None:
@@ -69,6 +70,7 @@ def compare(
     overrides = options.settings(
         settings, seed=seed, gpus=gpus, engine=engine, transport=transport, balancer=balancer,
         fabrics=options.fabrics(fabrics), bandwidth=bandwidth and options.bandwidths(bandwidth),
+        allow_oversize=allow_oversize,
     )  # fmt: skip
     given = options.fabrics(fabrics)
     overrides |= rails_for(overrides, given or None)

@@ -36,6 +36,8 @@ KEYS = {
     "program": "collective.program",
     "circuits": "collective.circuits",
 }
+# The key and the value that a flag stands for, by the flag's name.
+FLAGS = {"allow_oversize": ("memory.oversize", "allow")}
 BANDWIDTHS = "100,200,400,800"
 
 
@@ -76,7 +78,7 @@ def job(
 
 
 def settings(texts: Iterable[str], **options: Any) -> dict[str, Any]:
-    """Read ``--set KEY=VALUE``, a TOML value, or text where it is not one, and options of `KEYS`.
+    """Read ``--set KEY=VALUE``, a TOML value, or text where it is not one, options of `KEYS`, `FLAGS`.
 
     An option with several values, a list, stands for one run with each: it says what ``--set`` may
     say besides, and is not in what is returned.
@@ -99,7 +101,12 @@ cluster.gpus; allowed: one
     values: dict[str, Any] = {}
     given: dict[str, tuple[str, tuple[Any, ...]]] = {}
     for option, value in options.items():
-        if isinstance(value, list) and value:
+        if option in FLAGS:
+            if value:
+                key, means = FLAGS[option]
+                given[key] = (f"--{option.replace('_', '-')}", (means,))
+                values[key] = means
+        elif isinstance(value, list) and value:
             given[KEYS[option]] = (f"--{option} {','.join(value)}", tuple(value))
         elif value is not None and value != []:
             given[KEYS[option]] = (f"--{option} {value}", (value,))

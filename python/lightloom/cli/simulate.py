@@ -34,6 +34,7 @@ def simulate(
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/NAME-DIGEST)."
     ),
+    allow_oversize: bool = words.ALLOW_OVERSIZE,
     force: bool = words.FORCE,
     as_json: bool = words.JSON,
 ) -> None:
@@ -47,8 +48,9 @@ def simulate(
     from lightloom.simulation import simulate as run_one
 
     overrides = options.settings(
-        settings, seed=seed, engine=engine, transport=transport, balancer=balancer, fail=fail
-    )
+        settings, seed=seed, engine=engine, transport=transport, balancer=balancer, fail=fail,
+        allow_oversize=allow_oversize,
+    )  # fmt: skip
     scenario, reduced_from = options.job(job, overrides, micro_batches)
     scenario = added(scenario, fail)
     place = out or store.default_place(scenario.title, scenario.to_toml(), str(reduced_from))

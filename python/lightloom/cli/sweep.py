@@ -69,6 +69,7 @@ def sweep(
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/sweep-JOB-DIGEST)."
     ),
+    allow_oversize: bool = words.ALLOW_OVERSIZE,
     force: bool = words.FORCE,
     as_json: bool = words.JSON,
 ) -> None:
@@ -91,7 +92,7 @@ def sweep(
 
     given = {"seed": seed, "gpus": gpus, "engine": engine, "transport": transport,
              "balancer": balancer}  # fmt: skip
-    overrides = options.settings(settings, **given)
+    overrides = options.settings(settings, **given, allow_oversize=allow_oversize)
     axes = of_command(over, seeds, where, axes_file)
     said = {options.KEYS[name]: f"--{name} {value}" for name, value in given.items()
             if value is not None}  # fmt: skip

@@ -28,6 +28,11 @@ BALANCER = typer.Option(
 MICRO_BATCHES = typer.Option(
     None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."
 )
+ALLOW_OVERSIZE = typer.Option(
+    False,
+    "--allow-oversize",
+    help="Run a job that does not fit in the GPUs' memory; the Result says so.",
+)
 FORCE = typer.Option(
     False, "--force", help="Replace the Result in --out: its own files, and no others."
 )

@@ -1,0 +1,234 @@
+"""What the GPUs of a job hold, and whether a job fits.
+
+`crates/workload/src/memory.rs` counts; here a job is given to it, and what does not fit is told
+with its largest parts and with what would make it fit. Where the memory of a GPU is not known
+(``compute.memory``), nothing is checked. Checked: published measurements in ``docs/data``,
+PyTorch's own tensors in ``tests/pytorch``, ``tests/test_memory.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lightloom import _core
+from lightloom.model import Misfit
+
+if TYPE_CHECKING:
+    from lightloom.scenario import Scenario
+
+GIB = 1 << 30
+# What components are called in messages and tables.
+NAMES = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimizer",
+    "layer_inputs": "layers' inputs",
+    "norms": "norms",
+    "attention": "attention",
+    "mlp": "MLPs",
+    "experts": "experts",
+    "router": "router",
+    "head": "head",
+    "all_to_all": "all-to-alls",
+    "working": "working memory",
+    "cache": "keys and values",
+    "overhead": "overhead",
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a GPU of a stage holds at the fullest moment [B]."""
+
+    stage: int
+    in_flight: int
+    """Chunks of layers whose activations it holds, a micro-batch each."""
+    total: int
+    parts: Mapping[str, int]
+    """By component, those of `NAMES`."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the GPUs of a job hold.
+
+    Examples
+    --------
+    >>> from lightloom import Scenario
+    >>> found = held(Scenario.preset("mixtral-8x7b", gpus=128))
+    >>> found.recompute, found.fits, len(found.stages)
+    ('full', True, 4)
+    """
+
+    recompute: str
+    """What is computed anew; where the job leaves that open, the least that fits."""
+    fits: bool
+    """Whether it fits; true where the memory of a GPU is not known."""
+    capacity: int | None
+    """Memory of a GPU [B], if it is known."""
+    fullest: Stage
+    stages: tuple[Stage, ...]
+
+
+def held(scenario: Scenario, recompute: str | None = None) -> Held:
+    """Return what the GPUs of a job hold, if `recompute` is computed anew [as the job says].
+
+    Raises
+    ------
+    ValueError
+        If the core refuses the job.
+    """
+    core = _core_form(scenario)
+    if recompute is not None:
+        core["training"]["recompute"] = recompute
+    return _held(core)
+
+
+def misfits(scenario: Scenario) -> Iterator[Misfit]:
+    """Yield what does not fit in the memory of a GPU, unless that is allowed."""
+    if scenario.compute.memory is None or scenario.memory.oversize == "allow":
+        return
+    try:
+        found = held(scenario)
+    except ValueError:
+        return  # what the core refuses it says itself when the job is run
+    if found.fits:
+        return
+    cures = " or ".join(_cures(scenario)) or "no one change of recompute, micro-batch or split"
+    yield (
+        "compute.memory",
+        f"{shortage(found)}; what would fit: {cures}; or --allow-oversize "
+        '(memory.oversize = "allow")',
+    )
+
+
+def remark(scenario: Scenario) -> tuple[str | None, str | None]:
+    """Return what a Result notes of a job's memory, and what it warns of."""
+    if scenario.compute.memory is None:
+        return None, None
+    try:
+        found = held(scenario)
+    except ValueError:
+        return None, None
+    if not found.fits:
+        return None, f"the job is oversize: {shortage(found)}"
+    if scenario.training.recompute == "untimed" and found.recompute != "none":
+        plain = held(scenario, "none")
+        return (
+            f'the job fits with training.recompute = "{found.recompute}" '
+            f"({found.fullest.total / GIB:.1f} of {(found.capacity or 0) / GIB:.1f} GiB; without, "
+            f"{plain.fullest.total / GIB:.1f} GiB); its time is not counted"
+        ), None
+    return None, None
+
+
+def shortage(found: Held) -> str:
+    """Say what a job needs, and of what most."""
+    at = found.fullest
+    largest = sorted(at.parts.items(), key=lambda item: -item[1])[:3]
+    parts = ", ".join(f"{NAMES[name]} {size / GIB:.1f}" for name, size in largest if size)
+    anew = f' with training.recompute = "{found.recompute}"'
+    return (
+        f"stage {at.stage} of {len(found.stages)} needs {at.total / GIB:.1f} GiB a GPU{anew} "
+        f"({parts})"
+    )
+
+
+def _core_form(scenario: Scenario) -> dict[str, Any]:
+    """Return of `Scenario.to_core` what memory depends on."""
+    by_alias: dict[str, Any] = {"mode": "json", "by_alias": True}
+    compute = scenario.compute.model_copy(update={"measured": (), "matmul": (), "attention": ()})
+    parallelism = scenario.parallelism.model_dump(**by_alias)
+    training = scenario.training.model_dump(**by_alias)
+    training["sequence_parallel"] = parallelism.pop("sequence_parallel")
+    memory = scenario.memory.model_dump(**by_alias)
+    del memory["oversize"]
+    plain = compute.to_core(compute.model_dump(**by_alias))
+    if "products" in plain:
+        plain["products"]["efficiency"] = "share"  # which needs no times
+    return {
+        "model": scenario.model.to_core(),
+        "parallelism": {**parallelism, "dp": scenario.dp},
+        "training": training,
+        "compute": plain,
+        "memory": {**memory, "capacity_bytes": int(scenario.compute.memory or 0)},
+    }
+
+
+def _held(core: Mapping[str, Any]) -> Held:
+    answer = json.loads(_core.job_memory(json.dumps(core)))
+    stages = tuple(Stage(**stage) for stage in answer["stages"])
+    capacity = core["memory"]["capacity_bytes"] or None
+    fullest = stages[answer["fullest"]]
+    return Held(answer["recompute"], answer["fits"], capacity, fullest, stages)
+
+
+def _cures(scenario: Scenario) -> Iterator[str]:
+    """Yield what makes the job fit: the least of each change alone, or all with whole layers anew."""
+    core, gpus = _core_form(scenario), scenario.cluster.gpus
+    alone = [text for text in (_least(core, gpus, key) for key in _CHANGES) if text]
+    if alone:
+        yield from alone
+        return
+    training = {**core["training"], "micro_batch": 1}
+    if training["mode"] == "train" and training["overlap"] == "none":
+        training["recompute"] = "full"
+    small = {**core, "training": training}
+    name = "training.micro_batch = 1"
+    if training.get("recompute") == "full":
+        name = f'training.recompute = "full", {name}'
+    if _fits(small):
+        yield name
+        return
+    for key in ("pp", "tp", "ep"):
+        if text := _least(small, gpus, key):
+            yield f"{name}, {text}"
+
+
+# Changes that are tried: recomputation, smaller micro-batches, finer splits.
+_CHANGES = ("recompute", "micro_batch", "shard", "pp", "tp", "ep")
+
+
+def _least(core: Mapping[str, Any], gpus: int, key: str) -> str | None:
+    """Return the least change of a key that makes the job fit, as text."""
+    training, split = core["training"], core["parallelism"]
+    if key == "recompute":
+        for value in {"none": ("selective", "full"), "selective": ("full",)}.get(
+            training["recompute"], ()
+        ):
+            if _fits({**core, "training": {**training, "recompute": value}}):
+                return f'training.recompute = "{value}"'
+        return None
+    if key == "micro_batch":
+        size = training["micro_batch"]
+        while size > 1:
+            size //= 2
+            if _fits({**core, "training": {**training, "micro_batch": size}}):
+                return f"training.micro_batch = {size}"
+        return None
+    if key == "shard":
+        if core["memory"]["shard"] == "full" or training["mode"] != "train":
+            return None
+        whole = {**core, "memory": {**core["memory"], "shard": "full"}}
+        return 'memory.shard = "full"' if _fits(whole) else None
+    degree = split[key]
+    for _ in range(10):
+        degree *= 2
+        block = {**split, key: degree}
+        job = block["tp"] * block["cp"] * block["ep"] * block["pp"]
+        enough = -(-gpus // job) * job
+        finer = {**core, "parallelism": {**block, "dp": enough // job}}
+        if _fits(finer):
+            more = "" if enough == gpus else f" on cluster.gpus = {enough}"
+            return f"parallelism.{key} = {degree}{more}"
+    return None
+
+
+def _fits(core: Mapping[str, Any]) -> bool:
+    try:
+        return _held(core).fits
+    except ValueError:
+        return False
