@@ -118,6 +118,7 @@ def tables() -> Iterator[Table]:
     yield Table("compute.measured", {"": sections.Measured}, array=True)
     yield Table("compute.matmul", {"": sections.MatmulTime}, array=True)
     yield Table("compute.attention", {"": sections.ScoresTime}, array=True)
+    yield Table("memory", {"": sections.Memory})
     yield Table("gating", {"": sections.Gating})
     yield Table("cluster", {"": sections.Cluster})
     server = ("preset", "hosts", "A server whose inside is known, with its NICs.")

@@ -6,7 +6,7 @@
 //! its origin. Times that are given for some components say how fast the GPU multiplies: the other
 //! components' matrix products are slower than the roofline by the same factor
 //! ([`Origin::Scaled`]), and what is bound by memory is not.
-//! Ignored: kernel launches, tile quantisation, overlap of kernels, activation recomputation, the
+//! Ignored: kernel launches, tile quantisation, overlap of kernels, the
 //! sharding of optimizer state over replicas.
 //! Checked: hand-computed H100 figures, linearity of measured times, range over four models.
 
