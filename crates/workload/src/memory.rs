@@ -149,10 +149,10 @@ impl Holds {
 pub(crate) struct Parts([u128; Holds::ALL.len()]);
 
 impl Parts {
-    fn of(parts: &[(Holds, u64)]) -> Self {
+    fn of(parts: &[(Holds, u128)]) -> Self {
         let mut found = Parts::default();
         for &(holds, bytes) in parts {
-            found.0[holds as usize] += u128::from(bytes);
+            found.0[holds as usize] += bytes;
         }
         found
     }
@@ -291,7 +291,7 @@ impl Job {
         }
         let stage = |stage| {
             let Peak { parts, in_flight } = job.peak(memory, stage);
-            let overhead = Parts::of(&[(Holds::Overhead, memory.overhead_bytes)]);
+            let overhead = Parts::of(&[(Holds::Overhead, memory.overhead_bytes.into())]);
             let parts = job.states(memory, stage).plus(parts).plus(overhead);
             StageMemory { stage, in_flight, parts }
         };

@@ -23,32 +23,32 @@ use crate::recompute::Module;
 use crate::training::Mode;
 
 /// Bytes of fp32, which sums and probabilities have whatever activations have.
-const SINGLE: u64 = 4;
+const SINGLE: u128 = 4;
 
 /// Sizes that a layer's activations follow from.
 struct Sizes {
     /// Tokens of a rank.
-    tokens: u64,
+    tokens: u128,
     /// Those that are its own between products.
-    own: u64,
+    own: u128,
     /// Assignments that a rank's experts receive.
-    received: u64,
-    hidden: u64,
-    tp: u64,
+    received: u128,
+    hidden: u128,
+    tp: u128,
     /// Bytes of an element, and of one that a product with weights reads.
-    element: u64,
-    read: u64,
+    element: u128,
+    read: u128,
 }
 
 impl Sizes {
     fn of(job: &Job, memory: &Memory) -> Self {
-        let tokens = job.tokens_per_rank();
-        let element = u64::from(job.training.activation_bytes);
+        let tokens = u128::from(job.tokens_per_rank());
+        let element = u128::from(job.training.activation_bytes);
         let even = job.assignments_per_rank() as f64;
         Sizes {
             tokens,
             own: tokens.div_ceil(job.sequence_shards().into()),
-            received: (even * memory.expert_load).ceil() as u64,
+            received: (even * memory.expert_load).ceil() as u128,
             hidden: job.model.hidden.into(),
             tp: job.parallelism.tp.into(),
             element,
@@ -60,8 +60,8 @@ impl Sizes {
     }
 
     /// Bytes of so many elements of each token, shared by TP.
-    fn shard(&self, width: u64, bytes: u64) -> u64 {
-        bytes * self.tokens * width.div_ceil(self.tp)
+    fn shard(&self, width: u64, bytes: u128) -> u128 {
+        bytes * self.tokens * u128::from(width).div_ceil(self.tp)
     }
 }
 
@@ -82,7 +82,7 @@ impl Job {
     }
 
     /// Bytes of a layer's input.
-    pub(super) fn layer_input(&self, memory: &Memory) -> u64 {
+    pub(super) fn layer_input(&self, memory: &Memory) -> u128 {
         let s = Sizes::of(self, memory);
         s.element * s.own * s.hidden
     }
@@ -94,20 +94,22 @@ impl Job {
         if kept(Module::Norms) {
             norms += 2 * s.read * s.own * s.hidden;
         }
-        let [mut mlp, mut experts, mut router] = [0, 0, 0];
-        let swiglu = |tokens: u64, width: u64| {
+        let swiglu = |tokens: u128, width: u128| {
             let product = if kept(Module::Activations) { s.read } else { 0 };
             tokens * (2 * s.element + product) * width.div_ceil(s.tp)
         };
-        if model.is_moe(layer) {
-            let width = u64::from(model.shared_experts) * u64::from(model.shared_intermediate);
-            mlp = swiglu(s.tokens, width);
-            experts = s.read * s.received * s.hidden
-                + swiglu(s.received, model.expert_intermediate.into());
-            router = SINGLE * s.own * u64::from(model.experts);
-        } else {
-            mlp += swiglu(s.tokens, model.dense_intermediate.into());
-        }
+        let (mlp, experts, router) = match model.is_moe(layer) {
+            true => {
+                let shared = u128::from(model.shared_experts);
+                let own = swiglu(s.received, model.expert_intermediate.into());
+                (
+                    swiglu(s.tokens, shared * u128::from(model.shared_intermediate)),
+                    s.read * s.received * s.hidden + own,
+                    SINGLE * s.own * u128::from(model.experts),
+                )
+            }
+            false => (swiglu(s.tokens, model.dense_intermediate.into()), 0, 0),
+        };
         Parts::of(&[
             (Holds::Norms, norms),
             (Holds::Attention, self.attention_kept(&s, anew)),
@@ -117,7 +119,7 @@ impl Job {
         ])
     }
 
-    fn attention_kept(&self, s: &Sizes, anew: &[Module]) -> u64 {
+    fn attention_kept(&self, s: &Sizes, anew: &[Module]) -> u128 {
         let kept = |module| !anew.contains(&module);
         let attention = &self.model.attention;
         let [query, key, value] = attention.projection_widths();
@@ -135,28 +137,28 @@ impl Job {
             bytes += s.shard(query + key + value, s.element);
         }
         if let Attention::Mla { q_lora_rank, kv_lora_rank, qk_rope_head_dim, .. } = *attention {
-            let ranks = u64::from(q_lora_rank) + u64::from(kv_lora_rank);
-            bytes += s.own * (s.element * (ranks + u64::from(qk_rope_head_dim)) + s.read * ranks);
+            let ranks = u128::from(q_lora_rank) + u128::from(kv_lora_rank);
+            bytes += s.own * (s.element * (ranks + u128::from(qk_rope_head_dim)) + s.read * ranks);
         }
         bytes
     }
 
     /// What a layer's forward pass works with where it keeps nothing: its largest component.
-    pub(super) fn forward_work(&self, memory: &Memory, layer: u32) -> u64 {
+    pub(super) fn forward_work(&self, memory: &Memory, layer: u32) -> u128 {
         let whole = self.kept_whole(memory, layer);
         let largest = whole.0.iter().max().copied().unwrap_or(0);
-        self.layer_input(memory) + u64::try_from(largest).unwrap_or(u64::MAX)
+        self.layer_input(memory) + largest
     }
 
     /// Gradients that a layer's backward pass works with: of the residual stream, and of the component whose
     /// inputs, outputs and products' gradients are largest.
-    pub(super) fn backward_work(&self, memory: &Memory, layer: u32) -> u64 {
+    pub(super) fn backward_work(&self, memory: &Memory, layer: u32) -> u128 {
         let (s, model) = (Sizes::of(self, memory), &self.model);
         let attention: u64 = model.attention.projection_widths().iter().sum();
         let attention = s.shard(attention + model.attention.score_widths()[1], s.element);
         // Of the output, the product, gate and up.
         let swiglu =
-            |tokens: u64, width: u64| s.element * tokens * (s.hidden + 3 * width.div_ceil(s.tp));
+            |tokens: u128, width: u128| s.element * tokens * (s.hidden + 3 * width.div_ceil(s.tp));
         let network = match model.is_moe(layer) {
             true => swiglu(s.received, model.expert_intermediate.into()),
             false => swiglu(s.tokens, model.dense_intermediate.into()),
@@ -165,13 +167,13 @@ impl Job {
     }
 
     /// Buffers of one all-to-all: what is sent, and what is received.
-    pub(super) fn exchange_buffers(&self, memory: &Memory, layer: u32) -> u64 {
+    pub(super) fn exchange_buffers(&self, memory: &Memory, layer: u32) -> u128 {
         if self.parallelism.ep == 1 || !self.model.is_moe(layer) {
             return 0;
         }
         let s = Sizes::of(self, memory);
-        let width = s.hidden / u64::from(self.sequence_shards());
-        s.element * width * (self.assignments_per_rank() + s.received)
+        let width = s.hidden / u128::from(self.sequence_shards());
+        s.element * width * (u128::from(self.assignments_per_rank()) + s.received)
     }
 
     /// What the head keeps: the final norm's input and output.
@@ -183,10 +185,10 @@ impl Job {
     /// Logits of a micro-batch while the loss is taken.
     pub(super) fn logits_work(&self, memory: &Memory) -> Parts {
         let bytes = match self.training.mode {
-            Mode::Train => u64::from(memory.logits_bytes),
+            Mode::Train => u128::from(memory.logits_bytes),
             _ => SINGLE,
         };
-        let width = u64::from(self.model.vocabulary).div_ceil(self.parallelism.tp.into());
-        Parts::of(&[(Holds::Head, bytes * self.logits() * width)])
+        let width = u128::from(self.model.vocabulary).div_ceil(self.parallelism.tp.into());
+        Parts::of(&[(Holds::Head, bytes * u128::from(self.logits()) * width)])
     }
 }

@@ -124,9 +124,9 @@ impl Job {
         };
         let layers = (0..self.chunks()).map(|chunk| self.layers(stage, chunk).len() as u64);
         let [shared, sharded] = self.model.attention.cache_widths();
-        let width = shared + sharded.div_ceil(u64::from(p.tp));
-        let tokens = u64::from(t.micro_batch) * u64::from(t.sequence_length / p.cp);
-        let of_layer = width * u64::from(t.activation_bytes) * tokens;
+        let width = u128::from(shared + sharded.div_ceil(u64::from(p.tp)));
+        let tokens = u128::from(t.micro_batch) * u128::from(t.sequence_length / p.cp);
+        let of_layer = width * u128::from(t.activation_bytes) * tokens;
         Parts::of(&[(Holds::Cache, of_layer)])
             .times(layers.sum::<u64>())
             .times(micro_batches.into())

@@ -22,18 +22,20 @@ impl Job {
     /// Weights, gradients and optimizer of a stage.
     pub(super) fn states(&self, memory: &Memory, stage: u32) -> Parts {
         let parameters = self.parameters_by_scope(stage);
-        let all: u64 = parameters.iter().sum();
-        let element = u64::from(self.weight_bytes());
+        let all = parameters.iter().map(|&count| u128::from(count)).sum::<u128>();
+        let element = u128::from(self.weight_bytes());
         if self.training.mode != Mode::Train {
             return Parts::of(&[(Holds::Weights, all * element)]);
         }
-        let [gradient, optimizer] = [memory.gradient_bytes, memory.optimizer_bytes].map(u64::from);
+        let [gradient, optimizer] = [memory.gradient_bytes, memory.optimizer_bytes].map(u128::from);
         let placement = self.placement();
         // Shares of the ranks that sum a gradient.
-        let shared: u64 = [Scope::Dense, Scope::Expert]
+        let shared: u128 = [Scope::Dense, Scope::Expert]
             .into_iter()
             .zip(parameters)
-            .map(|(scope, count)| count.div_ceil(u64::from(placement.gradient_group_size(scope))))
+            .map(|(scope, count)| {
+                u128::from(count).div_ceil(placement.gradient_group_size(scope).into())
+            })
             .sum();
         let copies = match self.compute.products.precision {
             Precision::Fp8 => 2,
@@ -50,7 +52,11 @@ impl Job {
                 let head =
                     if self.has_part(stage, self.parts() - 1) { self.head_parameters() } else { 0 };
                 let whole = (element + gradient) * layer.max(ends);
-                (element * (2 * layer + head), gradient * shared + whole, optimizer * shared)
+                (
+                    element * (2 * layer + u128::from(head)),
+                    gradient * shared + whole,
+                    optimizer * shared,
+                )
             }
         };
         Parts::of(&[
@@ -61,7 +67,7 @@ impl Job {
     }
 
     /// Parameters of a stage's largest layer, and of the larger of embedding and head, if it has one.
-    fn largest_modules(&self, stage: u32) -> [u64; 2] {
+    fn largest_modules(&self, stage: u32) -> [u128; 2] {
         let layers = (0..self.chunks()).flat_map(|chunk| self.layers(stage, chunk));
         let layer = layers.map(|at| self.dense_parameters(at) + self.expert_parameters(at)).max();
         let embedding = match self.has_part(stage, 0) {
@@ -72,6 +78,6 @@ impl Job {
             true => self.head_parameters(),
             false => 0,
         };
-        [layer.unwrap_or(0), embedding.max(head)]
+        [layer.unwrap_or(0), embedding.max(head)].map(u128::from)
     }
 }
