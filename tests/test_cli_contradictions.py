@@ -55,6 +55,10 @@ CONTRADICTIONS = {
         ["simulate", MODEL, "--seed", "2", "--set", "seed=3"],
         '--seed 2 and --set "seed=3": two values for seed',
     ),
+    "oversize": (
+        ["simulate", MODEL, "--allow-oversize", "--set", "memory.oversize=refuse"],
+        '--allow-oversize and --set "memory.oversize=refuse": two values for memory.oversize',
+    ),
     "bandwidth": (
         ["compare", MODEL, "--bandwidth", "200,400", "--set", "fabric.link_bandwidth=100 Gbps"],
         '--bandwidth 200 Gbps,400 Gbps and --set "fabric.link_bandwidth=100 Gbps"',

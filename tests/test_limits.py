@@ -118,6 +118,8 @@ def refused(scenario: Scenario, place: tuple[Any, ...], given: float) -> str:
     """Give a key a value that the tables would refuse; returns what the engines say."""
     core = copy.deepcopy(scenario.to_core())
     table = core
+    if place[0] not in core:
+        return ""  # no engine reads it
     for step in place[:-1]:
         table = table[step]
     if place[-1] in BESIDE:
