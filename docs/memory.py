@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -78,8 +77,8 @@ def page() -> str:
     whole = PAGE.read_text(encoding="utf-8")
     for name, rows in TABLES.items():
         marks = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
-        made = f"{marks[0]}{text(rows())}{marks[1]}"
-        whole = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _: made, whole, flags=re.DOTALL)
+        before, rest = whole.split(marks[0])
+        whole = f"{before}{marks[0]}{text(rows())}{marks[1]}{rest.partition(marks[1])[2]}"
     return whole
 
 

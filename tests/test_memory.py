@@ -82,7 +82,7 @@ def test_what_is_allowed_is_run_and_said(
 
 
 def test_time_of_what_is_computed_anew() -> None:
-    """Whole layers take one more forward pass; what is left open takes none, and the Result says so."""
+    """Whole layers take one more forward pass; what is left open none, and the Result says so."""
     times = {}
     for recompute in ("untimed", "none", "selective", "full"):
         changes = {"training.recompute": recompute, "memory.oversize": "allow"}

@@ -167,7 +167,7 @@ def _held(core: Mapping[str, Any]) -> Held:
 
 
 def _cures(scenario: Scenario) -> Iterator[str]:
-    """Yield what makes the job fit: the least of each change alone, or all with whole layers anew."""
+    """Yield what makes the job fit: the least of each change alone, or with whole layers anew."""
     core, gpus = _core_form(scenario), scenario.cluster.gpus
     alone = [text for text in (_least(core, gpus, key) for key in _CHANGES) if text]
     if alone:

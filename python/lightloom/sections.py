@@ -194,7 +194,7 @@ class Compute(Section):
     scores_efficiency: Share
     """Most of `peak_flops` that fused attention reaches on long sequences; read by `shape`."""
     memory: Annotated[Size, Field(gt=0, le=1 << 50)] | None = None
-    """What a GPU's memory holds; a job that needs more is refused. Not known, nothing is checked."""
+    """What a GPU's memory holds: a job that needs more is refused. Not known: none is."""
     memory_bandwidth: Annotated[
         ByteRate, Positive, Field(serialization_alias="memory_bandwidth_bytes_per_s")
     ]

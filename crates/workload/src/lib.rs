@@ -17,6 +17,7 @@
 //! # Ok::<(), lightloom_workload::WorkloadError>(())
 //! ```
 
+mod again;
 mod apportion;
 mod assembly;
 mod attention;

@@ -13,176 +13,17 @@
 
 mod activations;
 mod flight;
+mod parts;
+mod settings;
 mod states;
 
-use crate::error::{WorkloadError, require, within};
 use crate::job::Job;
 use crate::recompute::Recompute;
 use crate::training::Mode;
 use flight::Peak;
-use serde::Deserialize;
-
-/// What replicas share, each with its part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Shard {
-    /// Nothing: each replica has all of its optimizer's state.
-    None,
-    /// The optimizer's state (ZeRO-1; Megatron-LM's distributed optimizer).
-    #[default]
-    Optimizer,
-    /// Weights and gradients, too (ZeRO-3; FSDP).
-    Full,
-}
-
-/// How a job's memory is counted.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Memory {
-    /// What a GPU has \[B\]; 0: not known, and nothing is checked.
-    pub capacity_bytes: u64,
-    /// What replicas share.
-    pub shard: Shard,
-    /// Bytes of a weight's gradient, as it is added up.
-    pub gradient_bytes: u32,
-    /// Bytes of a weight's optimizer state: Adam has a master copy and two moments.
-    pub optimizer_bytes: u32,
-    /// Bytes of a logit on the last stage where the loss is taken, with its gradient.
-    pub logits_bytes: u32,
-    /// Tokens of the fullest GPU's experts, over an even load.
-    pub expert_load: f64,
-    /// What is there besides tensors \[B\].
-    pub overhead_bytes: u64,
-}
-
-impl Default for Memory {
-    /// Megatron-LM with a distributed optimizer.
-    fn default() -> Self {
-        Memory {
-            capacity_bytes: 0,
-            shard: Shard::Optimizer,
-            gradient_bytes: 4,
-            optimizer_bytes: 12,
-            logits_bytes: 6,
-            expert_load: 1.0,
-            overhead_bytes: 0,
-        }
-    }
-}
-
-/// A component of what memory holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum Holds {
-    /// Weights, as products read them.
-    Weights,
-    /// Gradients of weights.
-    Gradients,
-    /// The optimizer's state.
-    Optimizer,
-    /// Inputs of layers that are computed anew.
-    LayerInputs,
-    /// Activations: inputs and outputs of norms.
-    Norms,
-    /// Activations of attention.
-    Attention,
-    /// Those of dense MLPs and shared experts.
-    Mlp,
-    /// Those of routed experts.
-    Experts,
-    /// Those of the router.
-    Router,
-    /// Logits, their gradients, and the final norm.
-    Head,
-    /// Buffers of one layer's all-to-alls.
-    AllToAll,
-    /// Gradients of activations, and what a layer works with for a moment.
-    Working,
-    /// Keys and values of tokens before.
-    Cache,
-    /// What is there besides tensors.
-    Overhead,
-}
-
-impl Holds {
-    /// All of them, in the order of tables.
-    pub const ALL: [Holds; 14] = [
-        Holds::Weights,
-        Holds::Gradients,
-        Holds::Optimizer,
-        Holds::LayerInputs,
-        Holds::Norms,
-        Holds::Attention,
-        Holds::Mlp,
-        Holds::Experts,
-        Holds::Router,
-        Holds::Head,
-        Holds::AllToAll,
-        Holds::Working,
-        Holds::Cache,
-        Holds::Overhead,
-    ];
-
-    /// The name in results.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Holds::Weights => "weights",
-            Holds::Gradients => "gradients",
-            Holds::Optimizer => "optimizer",
-            Holds::LayerInputs => "layer_inputs",
-            Holds::Norms => "norms",
-            Holds::Attention => "attention",
-            Holds::Mlp => "mlp",
-            Holds::Experts => "experts",
-            Holds::Router => "router",
-            Holds::Head => "head",
-            Holds::AllToAll => "all_to_all",
-            Holds::Working => "working",
-            Holds::Cache => "cache",
-            Holds::Overhead => "overhead",
-        }
-    }
-}
-
-/// Bytes of each component: wide, so that no valid job overflows them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts([u128; Holds::ALL.len()]);
-
-impl Parts {
-    fn of(parts: &[(Holds, u128)]) -> Self {
-        let mut found = Parts::default();
-        for &(holds, bytes) in parts {
-            found.0[holds as usize] += bytes;
-        }
-        found
-    }
-
-    fn total(&self) -> u128 {
-        self.0.iter().sum()
-    }
-
-    fn map(self, other: Parts, with: impl Fn(u128, u128) -> u128) -> Self {
-        Parts(std::array::from_fn(|at| with(self.0[at], other.0[at])))
-    }
-
-    fn plus(self, other: Parts) -> Self {
-        self.map(other, |a, b| a + b)
-    }
-
-    /// Without `other`, of which no component is greater.
-    fn minus(self, other: Parts) -> Self {
-        self.map(other, u128::saturating_sub)
-    }
-
-    fn times(self, count: u64) -> Self {
-        self.map(self, |a, _| a * u128::from(count))
-    }
-
-    /// The one with more bytes.
-    fn fuller(self, other: Parts) -> Self {
-        if other.total() > self.total() { other } else { self }
-    }
-}
+pub use parts::Holds;
+use parts::Parts;
+pub use settings::{Memory, Shard};
 
 /// What a GPU of a stage holds at the fullest moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +38,7 @@ pub struct StageMemory {
 impl StageMemory {
     /// Bytes of a component.
     pub fn bytes(&self, holds: Holds) -> u64 {
-        u64::try_from(self.parts.0[holds as usize]).unwrap_or(u64::MAX)
+        u64::try_from(self.parts.get(holds)).unwrap_or(u64::MAX)
     }
 
     /// Bytes of all.
@@ -227,22 +68,6 @@ impl JobMemory {
     /// Whether it fits; anything does where the capacity is not known.
     pub fn fits(&self, memory: &Memory) -> bool {
         memory.capacity_bytes == 0 || self.fullest().total() <= memory.capacity_bytes
-    }
-}
-
-impl Memory {
-    /// Checks every field by itself.
-    ///
-    /// # Errors
-    /// Names the first key that is out of range.
-    pub fn validate(&self) -> Result<(), WorkloadError> {
-        within("memory.gradient_bytes", self.gradient_bytes, 1..=8)?;
-        within("memory.optimizer_bytes", self.optimizer_bytes, 0..=64)?;
-        within("memory.logits_bytes", self.logits_bytes, 1..=64)?;
-        let load = self.expert_load;
-        require((1.0..=1024.0).contains(&load), "memory.expert_load", load, || {
-            "must be at least 1 and at most 1024".into()
-        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The compute times of a job, each with its origin.
 
+use crate::again::Again;
 use crate::component::{Component, LONGEST, Origin};
 use crate::compute::{Compute, twice};
 use crate::error::{WorkloadError, require};
@@ -8,7 +9,6 @@ use crate::kernel::Precision;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
 use crate::products::Efficiency;
-use crate::recompute::Again;
 use crate::split::of_weights;
 use crate::training::Mode;
 use lightloom_units::Time;

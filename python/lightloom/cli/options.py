@@ -78,7 +78,7 @@ def job(
 
 
 def settings(texts: Iterable[str], **options: Any) -> dict[str, Any]:
-    """Read ``--set KEY=VALUE``, a TOML value, or text where it is not one, options of `KEYS`, `FLAGS`.
+    """Read ``--set KEY=VALUE``, a TOML value or text, and options of `KEYS`, `FLAGS`.
 
     An option with several values, a list, stands for one run with each: it says what ``--set`` may
     say besides, and is not in what is returned.

@@ -15,7 +15,8 @@
 //! Checked: Korthikanti's 34 s b h less what is not there, by hand; PyTorch's own saved tensors in
 //! `tests/pytorch`.
 
-use super::{Holds, Memory, Parts};
+use super::parts::{Holds, Parts};
+use super::settings::Memory;
 use crate::attention::Attention;
 use crate::job::Job;
 use crate::kernel::Precision;
@@ -146,8 +147,7 @@ impl Job {
     /// What a layer's forward pass works with where it keeps nothing: its largest component.
     pub(super) fn forward_work(&self, memory: &Memory, layer: u32) -> u128 {
         let whole = self.kept_whole(memory, layer);
-        let largest = whole.0.iter().max().copied().unwrap_or(0);
-        self.layer_input(memory) + largest
+        self.layer_input(memory) + whole.largest()
     }
 
     /// Gradients that a layer's backward pass works with: of the residual stream, and of the component whose

@@ -8,7 +8,8 @@
 //! Ignored: that activations are freed layer by layer while a backward runs: the next forward of a stage comes
 //! only after it.
 
-use super::{Holds, Memory, Parts};
+use super::parts::{Holds, Parts};
+use super::settings::Memory;
 use crate::job::Job;
 use crate::pipeline::Pass;
 use crate::rounds::{Step, rounds};

@@ -12,7 +12,8 @@
 //! Checked: 18 bytes a parameter without shares and 6 + 12 / d with an optimizer's, as Megatron-LM says of
 //! its distributed optimizer.
 
-use super::{Holds, Memory, Parts, Shard};
+use super::parts::{Holds, Parts};
+use super::settings::{Memory, Shard};
 use crate::job::Job;
 use crate::kernel::Precision;
 use crate::parallelism::Scope;

@@ -92,6 +92,7 @@ KEYS = (
 ASKED: Mapping[str, str] = {
     "seed": "a draw: figures of several seeds are a sweep of it",
     "failures": "none",
+    "training.micro_batch": "the job",
     "training.micro_batches": "the job",
     "training.schedule": "the job",
     "training.virtual_stages": "the job",
