@@ -100,7 +100,7 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     cures = " or ".join(_cures(scenario)) or "no one change of recompute, micro-batch or split"
     yield (
         "compute.memory",
-        f"{shortage(found)}; what would fit: {cures}; or --allow-oversize "
+        f"{shortage(found, scenario)}; what would fit: {cures}; or --allow-oversize "
         '(memory.oversize = "allow")',
     )
 
@@ -114,7 +114,7 @@ def remark(scenario: Scenario) -> tuple[str | None, str | None]:
     except ValueError:
         return None, None
     if not found.fits:
-        return None, f"the job is oversize: {shortage(found)}"
+        return None, f"the job is oversize: {shortage(found, scenario)}"
     if scenario.training.recompute == "untimed" and found.recompute != "none":
         plain = held(scenario, "none")
         return (
@@ -125,12 +125,13 @@ def remark(scenario: Scenario) -> tuple[str | None, str | None]:
     return None, None
 
 
-def shortage(found: Held) -> str:
+def shortage(found: Held, scenario: Scenario) -> str:
     """Say what a job needs, and of what most."""
     at = found.fullest
     largest = sorted(at.parts.items(), key=lambda item: -item[1])[:3]
     parts = ", ".join(f"{NAMES[name]} {size / GIB:.1f}" for name, size in largest if size)
-    anew = f' with training.recompute = "{found.recompute}"'
+    trains = scenario.training.mode == "train"
+    anew = f' with training.recompute = "{found.recompute}"' if trains else ""
     return (
         f"stage {at.stage} of {len(found.stages)} needs {at.total / GIB:.1f} GiB a GPU{anew} "
         f"({parts})"
@@ -174,12 +175,12 @@ def _cures(scenario: Scenario) -> Iterator[str]:
         yield from alone
         return
     training = {**core["training"], "micro_batch": 1}
-    if training["mode"] == "train" and training["overlap"] == "none":
-        training["recompute"] = "full"
-    small = {**core, "training": training}
     name = "training.micro_batch = 1"
-    if training.get("recompute") == "full":
+    whole = training["recompute"] in ("full", "untimed")  # which may be all that is possible
+    if not whole and training["mode"] == "train" and training["overlap"] == "none":
+        training["recompute"] = "full"
         name = f'training.recompute = "full", {name}'
+    small = {**core, "training": training}
     if _fits(small):
         yield name
         return

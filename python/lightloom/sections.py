@@ -99,7 +99,7 @@ class Training(Section):
     the least of these with which the job fits; its time is not counted. See memory.md."""
     recompute_modules: Annotated[
         tuple[Literal["core_attn", "norms", "activations", "mla_up_proj"], ...],
-        Field(min_length=1, max_length=4),
+        Field(max_length=4),
     ]
     """With recompute `selective`: fused attention, the outputs of norms, the products of gates and
     ups, the expanded queries, keys and values of latent attention."""
