@@ -28,6 +28,7 @@ DEVICE = ("fabric.ocs.ports", "fabric.ocs.delay")
 # What a GPU's preset may bring, and need not: what its data sheet or a measurement says.
 OF_GPU = (
     "compute.peak_fp8",
+    "compute.memory",
     "compute.sms",
     "compute.matmul_ceiling",
     "compute.matmul_ceiling_fp8",
