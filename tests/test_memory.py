@@ -136,3 +136,32 @@ def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     # What does not fit is shown, too.
     assert run(["memory", "mixtral-8x7b", "--set", "training.recompute=none"]) == 0
     assert "does not fit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("fabric", ["fat-tree", "rail-optimized", "mixnet", "planes", "topoopt"])
+def test_all_to_alls_of_layers_anew_travel_on_every_fabric(fabric: str) -> None:
+    values: dict[str, Any] = {
+        "fabric.preset": fabric,
+        **{"parallelism.tp": 1, "parallelism.ep": 8, "parallelism.pp": 1},
+        **{"training.micro_batch": 1, "training.micro_batches": 2, "model.layers": 2},
+        **{"cluster.gpus": 8, "cluster.gpus_per_server": 4, "cluster.nics_per_server": 4},
+        **({"fabric.optical_nics": 3} if fabric == "mixnet" else {}),
+        **({"fabric.degree": 4} if fabric == "topoopt" else {}),
+    }
+    rows = {}
+    for recompute in ("none", "full"):
+        result = simulate(
+            Scenario.preset("mixtral-8x7b", **values, **{"training.recompute": recompute})
+        )
+        row = result.rows[0]
+        names = ("compute", "exposed_a2a", "exposed_other", "reconfiguration")
+        assert row["iteration_s"] == pytest.approx(sum(row[f"{name}_s"] for name in names))
+        rows[recompute] = result.tasks.to_pylist()
+    passes = {
+        name: [r["pass"] for r in found if r["kind"] == "dispatch"] for name, found in rows.items()
+    }
+    assert passes["full"].count("recompute") == passes["none"].count("forward") > 0
+    if fabric == "fat-tree":  # delegates hand on bytes inside servers, as many as circuits ask for
+        sent = [sum(r["bytes"] for r in found if r["kind"] in ("dispatch", "combine"))
+                for found in rows.values()]  # fmt: skip
+        assert 2 * sent[1] == 3 * sent[0]
