@@ -87,6 +87,8 @@ pub(crate) struct Setting<'a> {
     /// What all-to-alls may travel by; none if as the fabric's paper has it.
     pub carriers: Vec<&'static CarrierKind>,
     pub beside: Beside<'a>,
+    /// Regions of the fabric that hold the job's blocks, in the order of blocks.
+    pub regions: Vec<u32>,
 }
 
 /// What changes during an iteration, whatever carries it: which GPU each rank runs on, and what works.

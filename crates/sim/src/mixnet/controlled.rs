@@ -55,7 +55,9 @@ impl Optical<'_> {
             let name = self.spec.ocs.device.clone();
             let device = Device { name, ports, delay: self.spec.ocs.delay.clone() };
             let standing = self.regions[region].ports.counts();
-            let seed = seed ^ 0x0CB5 ^ (region as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            // By the fabric's number, so that regions of several jobs draw their own times.
+            let number = u64::from(self.regions[region].first_server / self.region_servers);
+            let seed = seed ^ 0x0CB5 ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mut keep = |_: &Question| standing.clone();
             let make = match self.kept.as_ref().is_some_and(|(kept, _)| *kept == region) {
                 true => EmulatedRegion::traced,

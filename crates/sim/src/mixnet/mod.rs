@@ -51,6 +51,7 @@ use lightloom_workload::{BlockId, Comm, Gating, Placement, TaskGraph};
 use std::sync::Arc;
 
 struct Region {
+    /// Of the fabric's.
     first_server: u32,
     /// Servers that stand in for others, behind those of the region.
     backups: Vec<u32>,
@@ -119,7 +120,7 @@ impl<'a> Optical<'a> {
             start::ports(fabric, spec, &settings, &numa_of_port, (region_servers, backups))
         };
         let plain = ports(&[]);
-        let region = |region: u32| {
+        let region = |&region: &u32| {
             let backups = plan.get(&region).cloned().unwrap_or_default();
             let servers = region_servers as usize + backups.len();
             Region {
@@ -135,14 +136,16 @@ impl<'a> Optical<'a> {
                 controller: None,
             }
         };
-        let mut regions: Vec<Region> = (0..fabric.regions()).map(region).collect();
+        let mut regions: Vec<Region> = setting.regions.iter().map(region).collect();
         if let Some(given) = &setting.decided.standing {
             for region in &mut regions {
                 let dark = PortMap::dark(given.servers(), layout.optical_nics.len());
                 region.ports = assign(given, &dark, &numa_of_port);
             }
         }
-        let earlier = start::earlier(fabric, spec, job, (region_servers, beside.earlier))?;
+        let count = regions.len();
+        let earlier =
+            start::earlier(fabric.cluster(), spec, job, (count, region_servers, beside.earlier))?;
         regions.iter_mut().zip(&earlier).for_each(|(region, said)| region.decider.recall(said));
         let iteration = earlier.iter().flatten().flatten().map(|one| one.iteration).max();
         let mut optical = Optical {
@@ -163,7 +166,7 @@ impl<'a> Optical<'a> {
                 job.graph,
                 job.placement,
                 per_server,
-                (fabric.regions() as usize, region_servers),
+                (count, region_servers),
                 iteration.unwrap_or(0) + 1,
             ),
             alone: Vec::new(),
@@ -197,6 +200,7 @@ impl<'a> Optical<'a> {
         self.placement.block_gpus(block).len() as u32 > self.fabric.cluster().gpus_per_server
     }
 
+    /// Which of the job's regions holds a block.
     fn region(&self, block: BlockId) -> usize {
         let server = self.placement.block_gpus(block).start / self.fabric.cluster().gpus_per_server;
         (server / self.region_servers) as usize
@@ -228,10 +232,10 @@ impl Medium for Optical<'_> {
 
     fn circuits_between(&self, a: u32, b: u32) -> u32 {
         // A server that stands in belongs to no region of its own.
-        let place = (a.min(b) / self.region_servers) as usize;
-        let index =
-            |server| (place < self.regions.len()).then(|| self.index(place, server)).flatten();
-        let (Some(a), Some(b)) = (index(a), index(b)) else { return 0 };
+        let first = a.min(b) / self.region_servers * self.region_servers;
+        let place = self.regions.iter().position(|region| region.first_server == first);
+        let Some(place) = place else { return 0 };
+        let (Some(a), Some(b)) = (self.index(place, a), self.index(place, b)) else { return 0 };
         let planned = self.planner.circuits_between(place, a, b);
         planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
     }
