@@ -9,6 +9,7 @@ mod columns;
 mod control;
 mod errors;
 mod function;
+mod jobs;
 mod json;
 mod mixnet;
 mod model;
@@ -52,6 +53,8 @@ mod _core {
 
     #[pymodule_export]
     use super::control::{soak_control, soak_control_trace};
+    #[pymodule_export]
+    use super::jobs::{jobs_place, jobs_run};
     #[pymodule_export]
     use super::mixnet::ahead::mixnet_ahead;
     #[pymodule_export]
