@@ -211,7 +211,7 @@ impl Policy for Sender<'_> {
         now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {
-        self.medium.next(task, patches);
+        self.medium.next(task, now, patches);
         match self.graph.comms[transfer as usize] {
             Comm::AllToAll { block, .. } => self.medium.end(&mut self.state, block, now, patches),
             _ => {

@@ -18,6 +18,7 @@ use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circu
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, EmulatedRegion, Round, ServerPart};
 use lightloom_decide::{Basis, Dark, Question, Refusal};
+use lightloom_engine::Patches;
 use lightloom_fabric::{
     ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId, Start,
 };
@@ -136,6 +137,32 @@ impl Optical<'_> {
             }
         };
         answer.map_err(|refusal| self.explained(region, &refusal))
+    }
+
+    /// Has a region's circuits be these, for what its servers will send each other.
+    pub(super) fn turn_to(
+        &mut self,
+        region: usize,
+        (counts, demand): (&CircuitCounts, &ServerDemand),
+        now: Time,
+        patches: &mut Patches,
+    ) {
+        let Region { controller, ports, .. } = &mut self.regions[region];
+        let (wanted, dark) = match controller {
+            None => at_once(counts, ports, &self.numa_of_port, &self.dark),
+            Some(controller) => {
+                let mut decide = |_: &Question| counts.clone();
+                let done = controller.round(now, demand, &mut decide);
+                (controller.standing().clone(), done.dark)
+            }
+        };
+        if wanted == self.regions[region].ports {
+            return;
+        }
+        self.patches(region, &self.regions[region].ports, &wanted, &mut patches.patches);
+        patches.delay = patches.delay.max(dark);
+        self.regions[region].ports = wanted;
+        self.regions[region].set_for = None;
     }
 
     /// The circuits that a region gets when something fails or heals, as [`Optical::circuits_for`].

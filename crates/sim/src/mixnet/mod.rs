@@ -27,8 +27,11 @@ mod gap;
 mod inside;
 mod planner;
 mod reconfigure;
+mod ring;
+mod rings;
 mod send;
 mod start;
+mod sums;
 mod traffic;
 
 pub use gap::{Coming, lookahead};
@@ -38,13 +41,15 @@ use crate::carrier::{DELEGATE, Stages};
 use crate::demand::AllToAll;
 use crate::emulate::written;
 use crate::failures::FailureEvent;
-use crate::medium::form::{Medium, PAPER, Setting, State, Turn, by_packets};
+use crate::medium::form::{
+    Medium, PAPER, Setting, State, Sum, Turn, all_reduce, around, by_packets, collective,
+};
 use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
 use lightloom_circuits::{Layout, PortMap, Rates, Router, assign};
 use lightloom_control::EmulatedRegion;
 use lightloom_decide::{Ahead, Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
-use lightloom_engine::{Orders, Patch, Patches};
+use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy};
 use lightloom_units::Time;
 use lightloom_workload::{BlockId, Comm, Gating, Placement, TaskGraph};
@@ -85,6 +90,7 @@ pub(crate) struct Optical<'a> {
     router: Router,
     planner: planner::Planner,
     foresight: Option<Foresight>,
+    rings: ring::Rings,
     ledger: traffic::Ledger<'a>,
     /// Where micro-batches pass blocks two at a time: see [`ahead`].
     alone: Vec<(Time, Time)>,
@@ -162,6 +168,7 @@ impl<'a> Optical<'a> {
             region_servers,
             router: Router::default(),
             foresight: foresight(spec, job.gating)?,
+            rings: ring::Rings::default(),
             ledger: traffic::Ledger::new(
                 job.graph,
                 job.placement,
@@ -191,6 +198,7 @@ impl<'a> Optical<'a> {
         }
         let first = optical.regions.iter().position(|region| !region.sequence.is_empty());
         optical.kept = first.filter(|_| beside.recorded).map(|region| (region, Kept::default()));
+        optical.plan_rings(setting.spec.rings_of_stages(), job.gating);
         optical.start_controllers(setting.spec.seed)?;
         Ok(optical)
     }
@@ -241,7 +249,43 @@ impl Medium for Optical<'_> {
     }
 
     fn note(&self) -> Option<String> {
-        self.foresight.as_ref().map(Foresight::note)
+        let notes = [self.foresight.as_ref().map(Foresight::note), self.rings.note()];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
+    fn all_reduce(
+        &mut self,
+        state: &State<'_>,
+        sum: &Sum<'_>,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        match self.ring_of(sum.stage) {
+            Some(region) => self.sum_around(region, (state, sum), turn, orders),
+            None => all_reduce(self, state, sum, turn, orders),
+        }
+    }
+
+    fn collective(
+        &mut self,
+        state: &State<'_>,
+        groups: &[Vec<u32>],
+        (bytes, steps): (u64, u32),
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        match self.ring_under(groups) {
+            Some(region) => {
+                let pairs = around(groups, bytes);
+                self.send_around(region, &pairs, steps, (state, turn.key), orders)
+            }
+            None => collective(self, state, groups, (bytes, steps), turn, orders),
+        }
+    }
+
+    fn next(&mut self, task: TaskId, now: Time, patches: &mut Patches) {
+        self.sum_ends(task.0, now, patches);
     }
 
     fn all_to_all(
@@ -270,6 +314,7 @@ impl Medium for Optical<'_> {
             self.reconfigure(region, a2a, (state, now), &mut orders.patches)?;
             state.health.patched(&orders.patches, now);
         }
+        self.after_sums(region, now, &mut orders.patches);
         let dark = orders.patches.delay;
         self.ledger.all_to_all_begins(region, turn.task.0, now.saturating_add(dark));
         self.regions[region].next += 1;
@@ -290,6 +335,9 @@ impl Medium for Optical<'_> {
         }
         let region = self.region(block);
         self.ledger.all_to_all_ends(region, now);
+        if self.is_last(region) && self.before_sums(region, now, patches) {
+            return Ok(());
+        }
         let Some(&next) = self.regions[region].sequence.get(self.regions[region].next) else {
             return Ok(());
         };
