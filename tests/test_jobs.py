@@ -167,7 +167,7 @@ def test_the_example_says_how_to_run_it():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"fabric.kind": "graph"}, "fabric.nodes"),
+        ({"fabric.kind": "graph"}, "fabric.kind"),
         ({"engine.kind": "warp"}, "engine.kind"),
         ({"prices.preset": "x"}, "prices"),
         ({"cluster.gpus": 20}, "cluster.gpus"),

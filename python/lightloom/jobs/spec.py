@@ -235,6 +235,11 @@ class _Reader:
         layers.append(Layer({"cluster": {"gpus": gpus}}, label))
         layers.append(self._above)
         stack = merged(_copies([lowest, *layers]))
+        if stack.get("fabric", "kind") == "graph":
+            raise InputError(
+                f'{self._top.label}: fabric.kind = "graph": its nodes are the servers of one job; '
+                "allowed with several: any kind that is built for a cluster"
+            )
         scenario = resolved(stack, label).scenario
         if scenario.failures:
             raise InputError(f"{label}: failures: not modelled with several jobs; allowed: none")
