@@ -96,14 +96,16 @@ def test_with_experts_circuits_change_only_where_it_pays(delay: str, overlap_gra
         for asked in ("off", "rings", "always")
     }
     off, rings, always = (one.rows[0]["iteration_s"] for one in took.values())
-    assert rings <= off * (1 + 1e-6)
+    assert rings <= min(off, always) * (1 + 1e-6)
     (note,) = [line for line in took["rings"].info["notes"] if "of gradients" in line]
-    if delay == "10 us" and not overlap_gradients:
-        assert rings < off and rings == pytest.approx(always)
+    if delay == "10 us":
+        assert rings < off and rings == always
         assert "in 2 of 2 regions" in note
-    if delay == "25 ms":
-        assert "would not pay" in note and rings == off
-        assert always > off
+    elif overlap_gradients:
+        assert "would not pay" in note and rings == off < always
+    else:
+        # The last stage is done early, and waits for the others anyway.
+        assert "in 1 of 2 regions" in note
     counted = [one.rows[0]["reconfigurations"] for one in took.values()]
     assert counted[2] > counted[0]
 

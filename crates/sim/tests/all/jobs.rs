@@ -98,7 +98,7 @@ fn iterations_follow_one_another_from_the_start_on() {
     assert_eq!((first.bytes, second.bytes), (10 * SIZE, 4 * SIZE));
     // All of it is all-to-all; the wait for the start is not part of it.
     let parts = first.breakdown;
-    assert_eq!((parts.other, parts.compute), (took(first), Time::ZERO));
+    assert_eq!((parts.all_to_all, parts.compute), (took(first), Time::ZERO));
     assert_eq!(run.makespan, first.end());
 }
 
@@ -121,7 +121,8 @@ fn packets_agree_with_flows() {
         let [flows, packets] = [FLOW, PACKETS].map(|engine| pairs(engine, &jobs));
         for (a, b) in flows.jobs.iter().zip(&packets.jobs) {
             let ratio = took(b).as_secs_f64() / took(a).as_secs_f64();
-            assert!((1.0..1.06).contains(&ratio), "{ratio:.4} of the flow engine's time");
+            // Packets share a link less evenly than a fluid does.
+            assert!((0.95..1.06).contains(&ratio), "{ratio:.4} of the flow engine's time");
             assert_eq!(a.bytes, b.bytes);
         }
     }
@@ -135,7 +136,9 @@ fn training(fabric: &str, gpus: u32) -> (Spec, Workload) {
     };
     let text = format!(r#"{{{job}, "engine": {FLOW}, "fabric": {fabric}}}"#);
     let spec = Spec::from_json(&text).expect("a valid spec");
-    let counts: Vec<u32> = (0..4 * 64).map(|at: u32| 50 + at * 37 % 41).collect();
+    // A few experts of each layer get most tokens, others in each layer.
+    let tokens = |at: u32| 1 + at * 37 % 97 * if (at + at / 64) % 5 == 0 { 20 } else { 1 };
+    let counts: Vec<u32> = (0..4 * 64).map(tokens).collect();
     let trace = TraceCounts { counts: &counts, shape: [1, 4, 8, 8] };
     let workload = Workload::new(&spec, trace).expect("a valid workload");
     (spec, workload)
@@ -208,7 +211,8 @@ fn regions_belong_to_one_job() {
         let b = &b.jobs[0];
         let slower = took(a).as_secs_f64() / took(b).as_secs_f64();
         assert!((slower - 1.0).abs() < 1e-6, "{slower}");
-        assert!(a.reconfigurations > 0 && a.reconfigurations == b.reconfigurations);
+        assert_eq!(a.reconfigurations, b.reconfigurations);
+        assert!(a.reconfigurations > 0);
         assert_eq!(a.bytes, b.bytes);
     }
 }
