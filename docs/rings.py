@@ -56,9 +56,9 @@ def dense() -> Iterator[tuple[str, ...]]:
         *("over circuits", "network [M$]", "pace to fat-tree", "per dollar"),
     )
     for model, gpus, more in (
-        ("llama-3-70b", 1024, {}),
-        ("llama-3-70b", 1024, {"parallelism.cp": 4, "training.sequence_length": 32768}),
-        ("llama-3-405b", 2048, {}),
+        ("llama-3-70b", 256, {}),
+        ("llama-3-70b", 256, {"parallelism.cp": 4, "training.sequence_length": 32768}),
+        ("llama-3-405b", 1024, {}),
     ):
         first: tuple[float, float] | None = None
         for name, fabric in FABRICS.items():
@@ -76,6 +76,25 @@ def dense() -> Iterator[tuple[str, ...]]:
                 *(f"{row['exposed_other_s']:.3f}", noted(result), f"{dollars / 1e6:.2f}"),
                 *(f"{pace:.3f}", f"{pace * first[1] / dollars:.2f}"),
             )
+
+
+def ingredients() -> Iterator[tuple[str, ...]]:
+    """Yield Llama 3 70B by which NICs, at which rate, carry the same sums."""
+    yield "fabric", "NICs that carry sums", "rate of them [Gbps]", "sums of a stage [ms]"
+    many = "rail-optimized"
+    for name, fabric, nics, rate in (
+        ("MixNet, off", FABRICS["MixNet"], 2, 400),
+        (many, FABRICS[many], 8, 100),
+        ("MixNet, rings", FABRICS["MixNet, rings"], 6, 400),
+        (many, FABRICS[many], 8, 300),
+        (many, FABRICS[many], 8, 400),
+    ):
+        changes = {
+            **fabric, "fabric.link_bandwidth": f"{rate} Gbps", "training.micro_batches": 8,
+            "training.micro_batch": 1, "training.overlap_gradients": False,
+        }  # fmt: skip
+        took = sums_s(run("llama-3-70b", 256, changes))
+        yield name, str(nics), str(nics * rate), f"{1e3 * took:.1f}"
 
 
 def experts() -> Iterator[tuple[str, ...]]:
@@ -107,7 +126,7 @@ def experts() -> Iterator[tuple[str, ...]]:
             )
 
 
-TABLES = {"dense": dense, "experts": experts}
+TABLES = {"dense": dense, "ingredients": ingredients, "experts": experts}
 
 if __name__ == "__main__":
     show(TABLES, sys.argv[1:])

@@ -178,7 +178,8 @@ def gathered(
             parts.append(table.add_column(0, "run", pa.array([run] * table.num_rows, pa.string())))
         for row in outcome.tables["jobs"].to_pylist():
             found[run, row["job"]] = row
-        told |= dict.fromkeys(outcome.notes)
+        if run == "together":
+            told |= dict.fromkeys(outcome.notes)
         warned |= dict.fromkeys(outcome.warnings)
     rows = [_row(spec, number, places, found) for number in range(len(spec.jobs))]
     info = {

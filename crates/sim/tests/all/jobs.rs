@@ -7,6 +7,7 @@ use lightloom_sim::{
     TraceCounts, Workload,
 };
 use lightloom_units::{BitRate, Bytes, Time};
+use proptest::prelude::*;
 use std::ops::Range;
 
 /// Leaves of three servers of one GPU, whose uplinks carry what one NIC does.
@@ -100,6 +101,34 @@ fn iterations_follow_one_another_from_the_start_on() {
     let parts = first.breakdown;
     assert_eq!((parts.all_to_all, parts.compute), (took(first), Time::ZERO));
     assert_eq!(run.makespan, first.end());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Jobs that share one link alone: nobody gains, and nothing goes faster than the link.
+    #[test]
+    fn nobody_gains_by_others_on_one_link(
+        jobs in prop::collection::vec((0u64..3_000, 1u32..4), 1..4),
+    ) {
+        let one = BitRate::from_gbps(100).time_for(Bytes::new(SIZE)) + Time::from_us(4);
+        let asked: Vec<_> = [[0, 3], [1, 4], [2, 5]]
+            .into_iter()
+            .zip(&jobs)
+            .map(|(servers, &(start, iterations))| (servers, Time::from_us(start), iterations))
+            .collect();
+        let run = pairs(FLOW, &asked);
+        for (job, (_, start, iterations)) in run.jobs.iter().zip(&asked) {
+            let alone = (one * u64::from(*iterations)).as_secs_f64();
+            let slower = took(job).as_secs_f64() / alone;
+            prop_assert!((1.0 - 1e-6..jobs.len() as f64 + 1e-6).contains(&slower), "{slower}");
+            prop_assert_eq!(job.start, *start);
+            prop_assert_eq!(job.bytes, 2 * SIZE * u64::from(*iterations));
+        }
+        let sent: u64 = run.jobs.iter().map(|job| job.bytes / 2).sum();
+        let first = run.jobs.iter().map(|job| job.start).min().unwrap_or_default();
+        prop_assert!(run.makespan - first > BitRate::from_gbps(100).time_for(Bytes::new(sent)));
+    }
 }
 
 #[test]
