@@ -173,7 +173,7 @@ class JobsSpec:
 
     def to_core(self, servers: Sequence[Sequence[int]] | None = None) -> dict[str, Any]:
         """Return what the compiled core reads, of jobs on these servers."""
-        given = servers or [job.servers for job in self.jobs]
+        given: Sequence[str | Sequence[int]] = servers or [job.servers for job in self.jobs]
         jobs = [
             {
                 "name": job.name,

@@ -37,7 +37,10 @@ struct Sums {
     within: bool,
 }
 
+/// A sum: its stage, whose gradients, and bytes.
 type Key = (u32, Scope, u64);
+/// By sum: what it sends between servers of its region, and whether that is all of it.
+type Demands = HashMap<Key, (ServerDemand, bool)>;
 
 impl Optical<'_> {
     /// Chooses circuits for sums of gradients, if they are asked for.
@@ -46,7 +49,7 @@ impl Optical<'_> {
         if asked == Gradients::Off || self.given {
             return;
         }
-        let mut demands = HashMap::new();
+        let mut demands = Demands::new();
         let sums = self.sums(dense, &mut demands);
         let times = match (dense, self.alone.is_empty()) {
             (true, _) => vec![],
@@ -73,7 +76,7 @@ impl Optical<'_> {
     }
 
     /// By region: what its sums, and of a dense job its context-parallel rings, send.
-    fn sums(&self, dense: bool, demands: &mut HashMap<Key, (ServerDemand, bool)>) -> Vec<Sums> {
+    fn sums(&self, dense: bool, demands: &mut Demands) -> Vec<Sums> {
         let n = self.region_servers as usize;
         let none = || Sums { demand: ServerDemand::zero(n), tasks: vec![], within: true };
         let mut regions: Vec<Sums> = self.regions.iter().map(|_| none()).collect();
@@ -202,7 +205,7 @@ impl Optical<'_> {
         &self,
         region: usize,
         (sums, counts): (Sums, CircuitCounts),
-        (times, demands): (&[(Time, Time)], &HashMap<Key, (ServerDemand, bool)>),
+        (times, demands): (&[(Time, Time)], &Demands),
         asked: Gradients,
     ) -> Option<Ring> {
         let sequence = &self.regions[region].sequence;
@@ -229,7 +232,7 @@ impl Optical<'_> {
         let left = dark.saturating_sub(tail);
         let exposed = dark.saturating_sub(hidden?).saturating_add(left.saturating_sub(first_begin));
         let pays = gained.0.saturating_sub(gained.1) > exposed;
-        (pays || asked == Gradients::Always).then(|| Ring {
+        (pays || asked == Gradients::Always).then_some(Ring {
             counts,
             demand: sums.demand,
             stands: false,
