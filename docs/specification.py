@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from lightloom import engines, fabrics, failures, fields, presets, scenario, sections
 from lightloom import model as models
+from lightloom.jobs.spec import Placed
 from lightloom.layers import look_up
 from lightloom.toml_text import value_text
 from lightloom.units import Quantity
@@ -143,6 +144,8 @@ def tables() -> Iterator[Table]:
     yield Table("power", {"": sections.Power}, (("preset", "power", "A list of watts."),))
     title = "`[collective]`, of `lightloom collective` in place of a job"
     yield Table("collective", {"": sections.Collective}, title=title)
+    title = "`[[jobs]]`, of `lightloom jobs`"
+    yield Table("jobs", {"": Placed}, array=True, title=title)
     title = "Networks of `lightloom railx simulate`"
     yield Table("network", fields.variants("network"), title=title)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lightloom.collectives import CollectiveResult, collective
     from lightloom.comparison import compare
     from lightloom.errors import InputError, LightloomError, RunError
+    from lightloom.jobs import JobsResult, run_jobs
     from lightloom.report import Result
     from lightloom.scenario import Scenario
     from lightloom.simulation import simulate
@@ -34,6 +35,7 @@ __all__ = [
     "CollectiveResult",
     "GatingTrace",
     "InputError",
+    "JobsResult",
     "LightloomError",
     "Result",
     "RunError",
@@ -46,6 +48,7 @@ __all__ = [
     "predict",
     "rails",
     "railx",
+    "run_jobs",
     "runs",
     "simulate",
     "sweep",
@@ -58,6 +61,7 @@ __getattr__, __dir__ = lazy(
         "CollectiveResult": "lightloom.collectives",
         "GatingTrace": "lightloom.trace",
         "InputError": "lightloom.errors",
+        "JobsResult": "lightloom.jobs",
         "LightloomError": "lightloom.errors",
         "Result": "lightloom.report",
         "RunError": "lightloom.errors",
@@ -70,6 +74,7 @@ __getattr__, __dir__ = lazy(
         "predict": "lightloom.predict",
         "rails": "lightloom.rails",
         "railx": "lightloom.railx",
+        "run_jobs": "lightloom.jobs",
         "runs": "lightloom.runs",
         "simulate": "lightloom.simulation",
         "sweep": "lightloom.sweeps.job",

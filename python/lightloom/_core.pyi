@@ -75,6 +75,23 @@ class Workload:
         ``recorded``, ``kept``, JSON of what the first region's controller was asked and answered.
         """
 
+def jobs_place(request: str) -> str:
+    """Find servers for several jobs, as JSON: ``together``, ``apart`` (or null), ``groups``.
+
+    ``request`` is JSON: ``gpus`` of the cluster, and ``jobs``, each with ``name``, ``spec`` (a
+    resolved specification), ``servers`` (a list, "packed" or "spread"), ``start_ps`` and
+    ``iterations``. Raises ValueError for jobs that find no room or cannot share the fabric.
+    """
+
+def jobs_run(
+    request: str, workloads: list[Workload], progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
+    """Run several jobs at once, each on servers that are given; ``workloads`` in their order.
+
+    The result: ``makespan_ps``, ``tables`` (jobs, iterations, links, shared), ``notes``,
+    ``warnings``.
+    """
+
 def parse_time(text: str) -> int: ...
 def parse_bytes(text: str) -> int: ...
 def parse_rate(text: str) -> int: ...

@@ -138,6 +138,10 @@ class Reconfigure(Section):
     `first_forward = "predict"` only, and then `auto` unless given."""
     start: Literal["even", "dark"]
     """The circuits that stand when a region begins: those of an even demand, or none."""
+    gradients: Literal["off", "rings", "always"]
+    """Whether circuits form rings for sums of gradients: `rings`: where that is sooner, dark times
+    included; `always`: in any case. A dense job's regions are the servers of a pipeline stage then;
+    one with experts has one replica. See rings.md."""
 
 
 class MixNet(Every):

@@ -13,7 +13,7 @@ Checked: a golden listing of origins, round trips, and mutations of valid specif
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -134,10 +134,15 @@ def stacked(
         path = Path(source)
         table, directory = read_toml(path), path.parent
     label = _label(source, label)
-    layers = [_defaults(root), Layer(copied(table, label), label, directory)]
+    layers = [defaults_of(root), Layer(copied(table, label), label, directory)]
     for values, called in (*((between,) if between else ()), (overrides, override_label)):
         if values:
             layers.append(Layer(nested(values, called), called))
+    return merged(layers, root)
+
+
+def merged(layers: Iterable[Layer], root: type[Network] = Scenario) -> LayerStack:
+    """Stack layers, the lowest first; each loses what only chooses presets."""
     stack = LayerStack()
     for layer in layers:
         choose(stack, layer, root.model_fields)
@@ -183,7 +188,8 @@ def job_source(job: str) -> Mapping[str, Any] | str:
     return job
 
 
-def _defaults(root: type[Network]) -> Layer:
+def defaults_of(root: type[Network]) -> Layer:
+    """Return the lowest layer: what a specification is unless anybody says otherwise."""
     preset = presets.defaults()
     table = {key: of for key, of in preset.values.items() if key in root.model_fields}
     return Layer(copied(table, "default"), "default", origin=from_preset(preset))

@@ -223,8 +223,14 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
 
     @property
     def region_servers(self) -> int:
-        """Servers that hold one block; 1 if a server holds several."""
-        return max(1, self.parallelism.block // self.cluster.gpus_per_server)
+        """Servers that hold one block; 1 if a server holds several.
+
+        Of a dense job whose gradients take circuits, the servers of a pipeline stage.
+        """
+        reconfigure = getattr(self.fabric, "reconfigure", None)
+        rings = getattr(reconfigure, "gradients", "off") != "off" and not self.model.experts
+        gpus = self.parallelism.block * (self.dp if rings else 1)
+        return max(1, gpus // self.cluster.gpus_per_server)
 
     def to_tree(self) -> dict[str, Any]:
         """Return the nested tables of the user's form, quantities with their units."""

@@ -8,7 +8,7 @@ specification a rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lightloom import engines, fabrics, failures, kinds, memory, schedules
 from lightloom import model as models
@@ -367,6 +367,7 @@ def _mixnet(fabric: fabrics.MixNet, network: Network) -> Iterator[Misfit]:
             "fabric.reconfigure.predictor",
             'nothing reads it; allowed: leave it out, or first_forward = "predict"',
         )
+    yield from _rings(fabric.reconfigure, network)
     delay = fabric.ocs.delay
     if isinstance(delay, fabrics.LognormalDelay):
         if list(delay.pairs) != sorted(set(delay.pairs)):
@@ -379,6 +380,25 @@ def _mixnet(fabric: fabrics.MixNet, network: Network) -> Iterator[Misfit]:
     activation = fabric.ocs.activation
     if isinstance(activation, fabrics.LognormalActivation) and activation.p99 < activation.mean:
         yield "fabric.ocs.activation.p99", "must not be below the mean"
+
+
+def _rings(reconfigure: fabrics.Reconfigure, network: Network) -> Iterator[Misfit]:
+    """Yield why sums of gradients cannot take circuits, if they are to."""
+    key, job = "fabric.reconfigure.gradients", cast(Any, network)
+    if reconfigure.gradients == "off":
+        return
+    if not hasattr(job, "model") or job.training.mode != "train":
+        yield key, 'nothing is summed; allowed: "off"'
+    elif job.model.experts and job.dp > 1:
+        yield (
+            key,
+            "sums of several replicas of a block leave its region; allowed with experts: "
+            '"off", or as many GPUs as one replica has',
+        )
+    if "inside" in (reconfigure.first_forward, reconfigure.second_forward, reconfigure.backward):
+        yield key, 'the policy "inside" books circuits by the clock; allowed with it: "off"'
+    if network.failures:
+        yield "failures", 'none with fabric.reconfigure.gradients; allowed: "off"'
 
 
 # What else the values of a kind of fabric must satisfy, where it has rules of its own.

@@ -65,11 +65,12 @@ KNOWN = frozenset(
                     "flows",
                 ),
                 *("points", "times"),
+                *("jobs", "iterations", "shared"),
             )
         ),
         *(
             f"{name}.png"
-            for name in ("bus_bandwidth", "completion", "sender_loads", "receiver_loads")
+            for name in ("bus_bandwidth", "completion", "sender_loads", "receiver_loads", "jobs")
         ),
     )
 )

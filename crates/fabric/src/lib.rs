@@ -74,6 +74,7 @@ pub use kinds::railx::{RailXSpec, RailXTopology, Wired};
 pub use kinds::topoopt::{Panel, TopoOptSpec};
 pub use kinds::torus::TorusSpec;
 pub use ocs::{
-    ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
+    ActivationDelay, Gradients, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
+    Start,
 };
 pub use wires::{Link, LinkClass, Node, NodeKind, Switch, Wires};

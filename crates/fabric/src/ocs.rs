@@ -127,6 +127,22 @@ pub struct Reconfigure {
     /// The circuits that stand when a region begins.
     #[serde(default)]
     pub start: Start,
+    /// Whether circuits carry sums of gradients.
+    #[serde(default)]
+    pub gradients: Gradients,
+}
+
+/// Whether circuits form rings for sums of gradients (MixNet Section 9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gradients {
+    /// Sums take packet switches.
+    #[default]
+    Off,
+    /// They do where that is sooner, dark times included.
+    Rings,
+    /// They do, whatever it costs.
+    Always,
 }
 
 /// The circuits that stand when a region begins.

@@ -2,7 +2,7 @@
 //! ([`crate::medium`]), and keeps what the report shows of demands.
 
 use crate::demand::{AllToAll, Demand, DemandRecord};
-use crate::failures::Health;
+use crate::failures::{Health, Moved};
 use crate::medium::{Medium, State, Sum, Turn};
 use crate::merged::Visits;
 use crate::spec::{EngineSpec, Spec};
@@ -47,6 +47,12 @@ impl<'a> Sender<'a> {
             records: Vec::new(),
             carried: BTreeMap::new(),
         }
+    }
+
+    /// Has ranks run on these GPUs, by rank, and hashes pick other paths than those of other jobs.
+    pub fn place(&mut self, gpus: Vec<u32>, job: u64) {
+        self.state.demand.moved = Moved::placed(gpus);
+        self.seed = self.seed.wrapping_add(job);
     }
 
     /// A key for the hash that picks paths: every transfer hashes anew, as new queue pairs would.
@@ -205,7 +211,7 @@ impl Policy for Sender<'_> {
         now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {
-        self.medium.next(task, patches);
+        self.medium.next(task, now, patches);
         match self.graph.comms[transfer as usize] {
             Comm::AllToAll { block, .. } => self.medium.end(&mut self.state, block, now, patches),
             _ => {

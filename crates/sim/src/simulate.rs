@@ -41,11 +41,11 @@ pub struct TraceCounts<'a> {
 #[derive(Debug)]
 pub struct Workload {
     job: String,
-    placement: Placement,
-    gating: Gating,
-    graph: TaskGraph,
+    pub(crate) placement: Placement,
+    pub(crate) gating: Gating,
+    pub(crate) graph: TaskGraph,
     origins: Vec<ComputeOrigin>,
-    notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// GPUs of a server, as the first specification had them.
     per_server: u32,
 }
@@ -162,9 +162,7 @@ impl Workload {
         beside: Beside<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<Run, SimError> {
-        if identity(spec) != self.job {
-            return Err(SimError::Input("this specification is of another workload".into()));
-        }
+        self.is_of(spec)?;
         let kind = spec.fabric.kind();
         let mut plan = FailurePlan::new(spec, spec.region_servers())?;
         let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
@@ -184,6 +182,7 @@ impl Workload {
             decided: &decided,
             carriers,
             beside,
+            regions: (0..fabric.regions()).collect(),
         };
         let medium = (medium_kind.begin)(&setting)?;
         let circuits = medium.standing();
@@ -218,6 +217,17 @@ impl Workload {
             &fabric,
             Ended { notes, sender, recorder, outcome, circuits: &circuits },
         ))
+    }
+
+    /// Whether a specification is of this workload.
+    ///
+    /// # Errors
+    /// [`SimError::Input`] if it is not.
+    pub(crate) fn is_of(&self, spec: &Spec) -> Result<(), SimError> {
+        match identity(spec) == self.job {
+            true => Ok(()),
+            false => Err(SimError::Input("this specification is of another workload".into())),
+        }
     }
 
     /// What a run left, as tables and figures.
@@ -296,7 +306,7 @@ fn takes_circuits(spec: &Spec, medium: &MediumKind) -> Result<(), SimError> {
 }
 
 /// Whether an engine can run a kind of fabric.
-fn can_run(kind: &FabricKind, engine: &str) -> Result<(), SimError> {
+pub(crate) fn can_run(kind: &FabricKind, engine: &str) -> Result<(), SimError> {
     let Some(why) = kind.refuses(engine) else { return Ok(()) };
     let able = ["flow", "packet", "flit"].into_iter().filter(|name| kind.refuses(name).is_none());
     let able: Vec<String> = able.map(|name| format!("\"{name}\"")).collect();
@@ -307,7 +317,7 @@ fn can_run(kind: &FabricKind, engine: &str) -> Result<(), SimError> {
     )))
 }
 
-fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
+pub(crate) fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
     match &spec.engine {
         &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance }),
         EngineSpec::Flit(flit) => Box::new(flit.clone()),
@@ -340,7 +350,7 @@ fn identity(spec: &Spec) -> String {
 }
 
 /// Whether a job's blocks fill servers.
-fn fills(cluster: &Cluster, parallelism: Parallelism) -> Result<(), SimError> {
+pub(crate) fn fills(cluster: &Cluster, parallelism: Parallelism) -> Result<(), SimError> {
     let (gpus, wanted) = (cluster.gpus, Placement::new(parallelism).gpus());
     if gpus != wanted {
         return Err(SimError::Input(format!(

@@ -4,7 +4,7 @@
 use crate::error::SimError;
 use crate::failures::spec::Failure;
 use lightloom_circuits::CircuitCounts;
-use lightloom_fabric::{Cluster, FabricSpec};
+use lightloom_fabric::{Cluster, FabricSpec, Gradients, MixNetSpec};
 use lightloom_flit::FlitEngine;
 use lightloom_packet::PacketSpec;
 use lightloom_workload::collective::Primitive;
@@ -220,9 +220,20 @@ impl Spec {
         }
     }
 
-    /// Servers that hold one block; 1 if a server holds several.
+    /// Servers that hold one block; 1 if a server holds several. Of a dense job whose gradients take
+    /// circuits, servers of a pipeline stage.
     pub fn region_servers(&self) -> u32 {
-        self.parallelism().block_size().div_ceil(self.cluster.gpus_per_server.max(1)).max(1)
+        let parallelism = self.parallelism();
+        let replicas = if self.rings_of_stages() { parallelism.dp } else { 1 };
+        let gpus = parallelism.block_size().saturating_mul(replicas);
+        gpus.div_ceil(self.cluster.gpus_per_server.max(1)).max(1)
+    }
+
+    /// Whether circuits join all replicas of a stage: there is no all-to-all to join a block for.
+    pub(crate) fn rings_of_stages(&self) -> bool {
+        let asked = self.fabric.keys::<MixNetSpec>().map(|spec| spec.reconfigure.gradients);
+        let dense = matches!(&self.work, Work::Training(it) if it.job.model.experts == 0);
+        dense && asked.is_some_and(|gradients| gradients != Gradients::Off)
     }
 
     /// Circuits between servers that are given, no more than `ports` at each.

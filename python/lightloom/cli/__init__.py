@@ -28,6 +28,7 @@ COMMANDS = {
     "compare": "Compare fabrics for one training job: time, cost, performance per dollar.",
     "simulate": "Simulate one specification.",
     "sweep": "Run one job over axes of its specification, here, on Ray or on Slurm.",
+    "jobs": "Run several jobs on one fabric: alone, together, moved apart.",
     "collective": "Run one collective on any fabric: time, bandwidths, bound, the link that binds.",
     "plan": "Plan collectives on optical planes: when they switch, and what is sent.",
     "maps": "Check and show port maps: what optical devices hold, and are set to.",

@@ -26,6 +26,7 @@ from lightloom.runs.outcome import Figure, Outcome, Spent
 
 KINDS = {
     "collective": "lightloom.runs.collective",
+    "jobs": "lightloom.runs.jobs",
     "rails": "lightloom.runs.rails",
     "scenario": "lightloom.runs.scenario",
 }

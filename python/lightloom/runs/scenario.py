@@ -95,7 +95,7 @@ class ScenarioRun(Run):
         core = scenario.to_core()
         shape = list(read.counts.shape)
         payload = {"core": core, "trace": {"sha256": trace_digest(read), "shape": shape}}
-        tasks, packets = _sizes(core)
+        tasks, packets = sizes(core)
         circuits = 3 if hasattr(scenario.fabric, "decision") else 1
         work = packets * _PACKET_S if core["engine"]["kind"] != "flow" else tasks * _TASK_S
         return cls(
@@ -107,7 +107,7 @@ class ScenarioRun(Run):
             title=scenario.title,
             weight=work * circuits * max(1.0, core["parallelism"]["ep"] / 16),
             memory=int(_BASE_BYTES + tasks * _TASK_BYTES),
-            group=digest_of([[core[part] for part in _WORKLOAD], payload["trace"]]),
+            group=digest_of([of_workload(core), payload["trace"]]),
             scenario=scenario,
             trace=trace,
             cost=cost,
@@ -243,7 +243,12 @@ def _trace(run: Run) -> GatingTrace:
     return trace
 
 
-def _sizes(core: Mapping[str, Any]) -> tuple[float, float]:
+def of_workload(core: Mapping[str, Any]) -> list[Any]:
+    """Return what a workload is built of, whatever it runs on."""
+    return [core[part] for part in _WORKLOAD]
+
+
+def sizes(core: Mapping[str, Any]) -> tuple[float, float]:
     """Estimate tasks of an iteration, and packets of its all-to-alls."""
     model, training, parallelism = core["model"], core["training"], core["parallelism"]
     passes = training["micro_batches"] * parallelism["dp"]

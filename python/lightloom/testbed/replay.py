@@ -148,6 +148,7 @@ def _circuits(scenario: Scenario, slower: float) -> dict[str, Any]:
         ("co_packaged", fabric.co_packaged, False), ("share_eps", fabric.share_eps, False),
         ("eps.oversubscription", packet.oversubscription, 1.0),
         ("reconfigure.start", fabric.reconfigure.start, "even"),
+        ("reconfigure.gradients", fabric.reconfigure.gradients, "off"),
     ):  # fmt: skip
         _must_be(key, value, allowed)
     for key, time in (("delay", ocs.delay), ("activation", ocs.activation)):

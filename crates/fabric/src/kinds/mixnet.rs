@@ -26,7 +26,8 @@ use crate::graph::{Routes, Switches};
 use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{
-    ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
+    ActivationDelay, Gradients, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
+    Start,
 };
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
 use lightloom_units::kind::Kind;
@@ -183,6 +184,7 @@ impl MixNetSpec {
                 backward: ReconfigurePolicy::Hide,
                 predictor: None,
                 start: Start::Even,
+                gradients: Gradients::Off,
             },
             decision: "algorithm-1".into(),
             hysteresis: false,

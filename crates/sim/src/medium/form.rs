@@ -87,6 +87,8 @@ pub(crate) struct Setting<'a> {
     /// What all-to-alls may travel by; none if as the fabric's paper has it.
     pub carriers: Vec<&'static CarrierKind>,
     pub beside: Beside<'a>,
+    /// Regions of the fabric that hold the job's blocks, in the order of blocks.
+    pub regions: Vec<u32>,
 }
 
 /// What changes during an iteration, whatever carries it: which GPU each rank runs on, and what works.
@@ -268,30 +270,7 @@ pub(crate) trait Medium {
         turn: Turn,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        let cluster = state.fabric.cluster();
-        let server = |gpu: &u32| gpu / cluster.gpus_per_server;
-        let inside = |group: &Vec<u32>| group.iter().all(|gpu| server(gpu) == server(&group[0]));
-        if cluster.joined() && groups.iter().all(inside) {
-            let delay = cluster.scale_up_delay_ps * (2 * u64::from(steps));
-            orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes)) + delay);
-            return Ok(());
-        }
-        let pairs = around(groups, bytes);
-        let pairs = laid(state.fabric, &pairs);
-        let moved = |pair: &Pair| [pair.0, pair.1].iter().any(|&at| state.demand.moved.is_at(at));
-        if !pairs.iter().any(moved) {
-            return self.send(state, &pairs, steps, turn, orders);
-        }
-        let first = orders.all_flows().len();
-        for &(from, to, bytes) in pairs.iter() {
-            let ends = (GpuId(from), GpuId(to));
-            let spread = server(&from) != server(&to) && moved(&(from, to, bytes));
-            if !(spread && state.health.spread(ends, bytes, turn.key, orders)) {
-                self.flow(state, (from, to, bytes), turn.key, orders)?;
-            }
-        }
-        end_steps(state.fabric, first, steps, orders);
-        Ok(())
+        collective(self, state, groups, (bytes, steps), turn, orders)
     }
 
     /// A transfer of other traffic than all-to-alls begins.
@@ -333,8 +312,8 @@ pub(crate) trait Medium {
     }
 
     /// The last byte of any transfer has arrived.
-    fn next(&mut self, task: TaskId, patches: &mut Patches) {
-        let _ = (task, patches);
+    fn next(&mut self, task: TaskId, now: Time, patches: &mut Patches) {
+        let _ = (task, now, patches);
     }
 
     /// Something fails or heals, and `state` knows it already.
@@ -415,6 +394,41 @@ pub(crate) fn all_reduce(
         medium.flow(state, pair, turn.key, orders)?;
     }
     orders.end_phase(Time::ZERO);
+    Ok(())
+}
+
+/// A collective around rings: in closed form inside servers, as flows between them.
+pub(crate) fn collective(
+    medium: &mut (impl Medium + ?Sized),
+    state: &State<'_>,
+    groups: &[Vec<u32>],
+    (bytes, steps): (u64, u32),
+    turn: Turn,
+    orders: &mut Orders,
+) -> Result<(), String> {
+    let cluster = state.fabric.cluster();
+    let server = |gpu: &u32| gpu / cluster.gpus_per_server;
+    let inside = |group: &Vec<u32>| group.iter().all(|gpu| server(gpu) == server(&group[0]));
+    if cluster.joined() && groups.iter().all(inside) {
+        let delay = cluster.scale_up_delay_ps * (2 * u64::from(steps));
+        orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes)) + delay);
+        return Ok(());
+    }
+    let pairs = around(groups, bytes);
+    let pairs = laid(state.fabric, &pairs);
+    let moved = |pair: &Pair| [pair.0, pair.1].iter().any(|&at| state.demand.moved.is_at(at));
+    if !pairs.iter().any(moved) {
+        return medium.send(state, &pairs, steps, turn, orders);
+    }
+    let first = orders.all_flows().len();
+    for &(from, to, bytes) in pairs.iter() {
+        let ends = (GpuId(from), GpuId(to));
+        let spread = server(&from) != server(&to) && moved(&(from, to, bytes));
+        if !(spread && state.health.spread(ends, bytes, turn.key, orders)) {
+            medium.flow(state, (from, to, bytes), turn.key, orders)?;
+        }
+    }
+    end_steps(state.fabric, first, steps, orders);
     Ok(())
 }
 

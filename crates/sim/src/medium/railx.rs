@@ -15,7 +15,7 @@ use super::form::{
 use crate::demand::AllToAll;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, GpuId, LinkId, RailXSpec};
-use lightloom_units::Bytes;
+use lightloom_units::{Bytes, Time};
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "railx",
@@ -142,7 +142,7 @@ impl Medium for RailX<'_> {
         self.turning.as_ref().is_some_and(|turning| turning.displaced(key, path))
     }
 
-    fn next(&mut self, task: TaskId, patches: &mut Patches) {
+    fn next(&mut self, task: TaskId, _: Time, patches: &mut Patches) {
         if let Some(turning) = &mut self.turning {
             turning.end(task, patches);
         }

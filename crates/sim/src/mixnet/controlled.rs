@@ -18,6 +18,7 @@ use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circu
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, EmulatedRegion, Round, ServerPart};
 use lightloom_decide::{Basis, Dark, Question, Refusal};
+use lightloom_engine::Patches;
 use lightloom_fabric::{
     ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId, Start,
 };
@@ -55,7 +56,9 @@ impl Optical<'_> {
             let name = self.spec.ocs.device.clone();
             let device = Device { name, ports, delay: self.spec.ocs.delay.clone() };
             let standing = self.regions[region].ports.counts();
-            let seed = seed ^ 0x0CB5 ^ (region as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            // By the fabric's number, so that regions of several jobs draw their own times.
+            let number = u64::from(self.regions[region].first_server / self.region_servers);
+            let seed = seed ^ 0x0CB5 ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mut keep = |_: &Question| standing.clone();
             let make = match self.kept.as_ref().is_some_and(|(kept, _)| *kept == region) {
                 true => EmulatedRegion::traced,
@@ -134,6 +137,32 @@ impl Optical<'_> {
             }
         };
         answer.map_err(|refusal| self.explained(region, &refusal))
+    }
+
+    /// Has a region's circuits be these, for what its servers will send each other.
+    pub(super) fn turn_to(
+        &mut self,
+        region: usize,
+        (counts, demand): (&CircuitCounts, &ServerDemand),
+        now: Time,
+        patches: &mut Patches,
+    ) {
+        let Region { controller, ports, .. } = &mut self.regions[region];
+        let (wanted, dark) = match controller {
+            None => at_once(counts, ports, &self.numa_of_port, &self.dark),
+            Some(controller) => {
+                let mut decide = |_: &Question| counts.clone();
+                let done = controller.round(now, demand, &mut decide);
+                (controller.standing().clone(), done.dark)
+            }
+        };
+        if wanted == self.regions[region].ports {
+            return;
+        }
+        self.patches(region, &self.regions[region].ports, &wanted, &mut patches.patches);
+        patches.delay = patches.delay.max(dark);
+        self.regions[region].ports = wanted;
+        self.regions[region].set_for = None;
     }
 
     /// The circuits that a region gets when something fails or heals, as [`Optical::circuits_for`].

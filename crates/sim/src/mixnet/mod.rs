@@ -27,8 +27,11 @@ mod gap;
 mod inside;
 mod planner;
 mod reconfigure;
+mod ring;
+mod rings;
 mod send;
 mod start;
+mod sums;
 mod traffic;
 
 pub use gap::{Coming, lookahead};
@@ -38,19 +41,22 @@ use crate::carrier::{DELEGATE, Stages};
 use crate::demand::AllToAll;
 use crate::emulate::written;
 use crate::failures::FailureEvent;
-use crate::medium::form::{Medium, PAPER, Setting, State, Turn, by_packets};
+use crate::medium::form::{
+    Medium, PAPER, Setting, State, Sum, Turn, all_reduce, around, by_packets, collective,
+};
 use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
 use lightloom_circuits::{Layout, PortMap, Rates, Router, assign};
 use lightloom_control::EmulatedRegion;
 use lightloom_decide::{Ahead, Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
-use lightloom_engine::{Orders, Patch, Patches};
+use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy};
 use lightloom_units::Time;
 use lightloom_workload::{BlockId, Comm, Gating, Placement, TaskGraph};
 use std::sync::Arc;
 
 struct Region {
+    /// Of the fabric's.
     first_server: u32,
     /// Servers that stand in for others, behind those of the region.
     backups: Vec<u32>,
@@ -84,6 +90,7 @@ pub(crate) struct Optical<'a> {
     router: Router,
     planner: planner::Planner,
     foresight: Option<Foresight>,
+    rings: ring::Rings,
     ledger: traffic::Ledger<'a>,
     /// Where micro-batches pass blocks two at a time: see [`ahead`].
     alone: Vec<(Time, Time)>,
@@ -119,7 +126,7 @@ impl<'a> Optical<'a> {
             start::ports(fabric, spec, &settings, &numa_of_port, (region_servers, backups))
         };
         let plain = ports(&[]);
-        let region = |region: u32| {
+        let region = |&region: &u32| {
             let backups = plan.get(&region).cloned().unwrap_or_default();
             let servers = region_servers as usize + backups.len();
             Region {
@@ -135,14 +142,16 @@ impl<'a> Optical<'a> {
                 controller: None,
             }
         };
-        let mut regions: Vec<Region> = (0..fabric.regions()).map(region).collect();
+        let mut regions: Vec<Region> = setting.regions.iter().map(region).collect();
         if let Some(given) = &setting.decided.standing {
             for region in &mut regions {
                 let dark = PortMap::dark(given.servers(), layout.optical_nics.len());
                 region.ports = assign(given, &dark, &numa_of_port);
             }
         }
-        let earlier = start::earlier(fabric, spec, job, (region_servers, beside.earlier))?;
+        let count = regions.len();
+        let earlier =
+            start::earlier(fabric.cluster(), spec, job, (count, region_servers, beside.earlier))?;
         regions.iter_mut().zip(&earlier).for_each(|(region, said)| region.decider.recall(said));
         let iteration = earlier.iter().flatten().flatten().map(|one| one.iteration).max();
         let mut optical = Optical {
@@ -159,11 +168,12 @@ impl<'a> Optical<'a> {
             region_servers,
             router: Router::default(),
             foresight: foresight(spec, job.gating)?,
+            rings: ring::Rings::default(),
             ledger: traffic::Ledger::new(
                 job.graph,
                 job.placement,
                 per_server,
-                (fabric.regions() as usize, region_servers),
+                (count, region_servers),
                 iteration.unwrap_or(0) + 1,
             ),
             alone: Vec::new(),
@@ -188,6 +198,7 @@ impl<'a> Optical<'a> {
         }
         let first = optical.regions.iter().position(|region| !region.sequence.is_empty());
         optical.kept = first.filter(|_| beside.recorded).map(|region| (region, Kept::default()));
+        optical.plan_rings(setting.spec.rings_of_stages(), job.gating);
         optical.start_controllers(setting.spec.seed)?;
         Ok(optical)
     }
@@ -197,6 +208,7 @@ impl<'a> Optical<'a> {
         self.placement.block_gpus(block).len() as u32 > self.fabric.cluster().gpus_per_server
     }
 
+    /// Which of the job's regions holds a block.
     fn region(&self, block: BlockId) -> usize {
         let server = self.placement.block_gpus(block).start / self.fabric.cluster().gpus_per_server;
         (server / self.region_servers) as usize
@@ -228,16 +240,52 @@ impl Medium for Optical<'_> {
 
     fn circuits_between(&self, a: u32, b: u32) -> u32 {
         // A server that stands in belongs to no region of its own.
-        let place = (a.min(b) / self.region_servers) as usize;
-        let index =
-            |server| (place < self.regions.len()).then(|| self.index(place, server)).flatten();
-        let (Some(a), Some(b)) = (index(a), index(b)) else { return 0 };
+        let first = a.min(b) / self.region_servers * self.region_servers;
+        let place = self.regions.iter().position(|region| region.first_server == first);
+        let Some(place) = place else { return 0 };
+        let (Some(a), Some(b)) = (self.index(place, a), self.index(place, b)) else { return 0 };
         let planned = self.planner.circuits_between(place, a, b);
         planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
     }
 
     fn note(&self) -> Option<String> {
-        self.foresight.as_ref().map(Foresight::note)
+        let notes = [self.foresight.as_ref().map(Foresight::note), self.rings.note()];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
+    fn all_reduce(
+        &mut self,
+        state: &State<'_>,
+        sum: &Sum<'_>,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        match self.ring_of(sum.stage) {
+            Some(region) => self.sum_around(region, (state, sum), turn, orders),
+            None => all_reduce(self, state, sum, turn, orders),
+        }
+    }
+
+    fn collective(
+        &mut self,
+        state: &State<'_>,
+        groups: &[Vec<u32>],
+        (bytes, steps): (u64, u32),
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        match self.ring_under(groups) {
+            Some(region) => {
+                let pairs = around(groups, bytes);
+                self.send_around(region, &pairs, steps, (state, turn.key), orders)
+            }
+            None => collective(self, state, groups, (bytes, steps), turn, orders),
+        }
+    }
+
+    fn next(&mut self, task: TaskId, now: Time, patches: &mut Patches) {
+        self.sum_ends(task.0, now, patches);
     }
 
     fn all_to_all(
@@ -266,6 +314,7 @@ impl Medium for Optical<'_> {
             self.reconfigure(region, a2a, (state, now), &mut orders.patches)?;
             state.health.patched(&orders.patches, now);
         }
+        self.after_sums(region, now, &mut orders.patches);
         let dark = orders.patches.delay;
         self.ledger.all_to_all_begins(region, turn.task.0, now.saturating_add(dark));
         self.regions[region].next += 1;
@@ -286,6 +335,9 @@ impl Medium for Optical<'_> {
         }
         let region = self.region(block);
         self.ledger.all_to_all_ends(region, now);
+        if self.is_last(region) && self.before_sums(region, now, patches) {
+            return Ok(());
+        }
         let Some(&next) = self.regions[region].sequence.get(self.regions[region].next) else {
             return Ok(());
         };

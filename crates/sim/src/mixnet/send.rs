@@ -22,9 +22,22 @@ impl Optical<'_> {
         state.demand.for_each(a2a, |from, to, bytes| {
             pairs.push((self.number(region, from), self.number(region, to), bytes));
         });
+        self.delegated(region, &pairs, (state, key), orders)?;
+        self.pairs = pairs;
+        Ok(())
+    }
+
+    /// The same of what GPUs of a region send each other, by their numbers there.
+    pub(super) fn delegated(
+        &mut self,
+        region: usize,
+        pairs: &[(u32, u32, u64)],
+        (state, key): (&State<'_>, u64),
+        orders: &mut Orders,
+    ) -> Result<(), String> {
         let mut router = std::mem::take(&mut self.router);
         let layout = Layout { servers: self.servers(region) as u16, ..self.layout.clone() };
-        router.route(&pairs, &self.regions[region].ports, &layout, &self.rates());
+        router.route(pairs, &self.regions[region].ports, &layout, &self.rates());
         let fabric = self.fabric;
         let nic = |place: (u16, u16)| self.nic_at(region, place);
         let hand = |legs: &[Leg], orders: &mut Orders| {
@@ -52,7 +65,7 @@ impl Optical<'_> {
             Ok(())
         };
         self.stages.order(routing, hand, exchange, orders)?;
-        (self.router, self.pairs) = (router, pairs);
+        self.router = router;
         Ok(())
     }
 

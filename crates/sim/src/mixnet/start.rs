@@ -5,7 +5,7 @@ use super::traffic;
 use crate::medium::form::Job;
 use lightloom_circuits::{Layout, PortMap, ServerDemand, assign};
 use lightloom_decide::{Basis, Decider, Question, Settings, Traffic};
-use lightloom_fabric::{Fabric, MixNetSpec, ServerId, Start};
+use lightloom_fabric::{Cluster, Fabric, MixNetSpec, ServerId, Start};
 
 /// The NICs of a region's servers. A specification has at most 1024 a server.
 pub(super) fn layout(fabric: &Fabric, region_servers: u32) -> Layout {
@@ -59,17 +59,16 @@ pub(super) fn ports(
 /// # Errors
 /// If `earlier` is not of all regions and servers.
 pub(super) fn earlier(
-    fabric: &Fabric,
+    cluster: &Cluster,
     spec: &MixNetSpec,
     job: Job<'_>,
-    (region_servers, earlier): (u32, &[Vec<Vec<Traffic>>]),
+    (regions, region_servers, earlier): (usize, u32, &[Vec<Vec<Traffic>>]),
 ) -> Result<Vec<Vec<Vec<Traffic>>>, String> {
-    let regions = fabric.regions() as usize;
     if earlier.is_empty() {
         let expected = traffic::expected(
             job.graph,
             (job.placement, job.gating),
-            (fabric.cluster(), spec),
+            (cluster, spec),
             (regions, region_servers),
         );
         let one = |region: Vec<Traffic>| region.into_iter().map(|one| vec![one]).collect();
