@@ -134,7 +134,7 @@ def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     for stage in found["stages"]:
         assert sum(stage["bytes"].values()) == stage["total_bytes"]
     # What does not fit is shown, too.
-    assert run(["memory", "mixtral-8x7b", "--set", "training.recompute=none"]) == 0
+    assert run(["memory", "mixtral-8x7b", "--gpus", "128", "--set", "training.recompute=none"]) == 0
     assert "does not fit" in capsys.readouterr().out
 
 

@@ -134,7 +134,7 @@ def test_the_preset_is_what_the_file_says(path: Path) -> None:
 
 def test_the_command_prints_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["spec", "resolve", str(MODELS / "gpt-oss-120b.json"), "--json",
-                "--set", "parallelism.ep=16"]) == 0  # fmt: skip
+                "--set", "parallelism.ep=16", "--set", "parallelism.pp=4"]) == 0  # fmt: skip
     printed = json.loads(capsys.readouterr().out)["parameters"]
     assert printed == {"total": 116789336640, "active": 5710731840, "embedding": 579133440}
 
@@ -179,7 +179,10 @@ def test_layers_with_experts_alternate() -> None:
 
 
 # The fewest GPUs that hold a replica: a power of two, and 256 unless the usual split needs more.
-GPUS = {"deepseek-r1": 1024, "deepseek-v3": 1024, "mixtral-8x22b": 512}
+GPUS = {
+    **{"deepseek-r1": 1024, "deepseek-v3": 1024, "glm-4.5": 1024},
+    **{"kimi-k2": 512, "mixtral-8x22b": 512},
+}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
