@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom import shapes, store
+from lightloom import memory, shapes, store
 from lightloom.errors import Interrupted
 from lightloom.gating import unrecorded
 from lightloom.jobs.spec import JobsSpec, Places
@@ -80,12 +80,18 @@ def run_jobs(
     for _, error in done.failures:
         raise error
     outcomes = dict(zip(runs, done.outcomes, strict=True))
-    notes = [*spec.notes, *_notes(places)]
+    remarks = [(job.name, *memory.remark(job.scenario)) for job in spec.jobs]
+    notes = [
+        *spec.notes,
+        *_notes(places),
+        *(f"{name}: {noted}" for name, noted, _ in remarks if noted),
+    ]
     warnings = [
         f"{job.name}: {line}"
         for job in spec.jobs
         for line in (*shapes.warnings(job.scenario), *_even(job.scenario))
     ]
+    warnings += [f"{name}: {oversize}" for name, _, oversize in remarks if oversize]
     result = gathered(spec, places, outcomes, notes=notes, warnings=warnings, command=command)
     return result if out is None else result.save(out, force=force)
 

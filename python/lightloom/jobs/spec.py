@@ -32,7 +32,7 @@ POLICIES = ("packed", "spread")
 """Where a job goes that is given no servers."""
 OF_ALL = ("seed", "cluster", "fabric", "engine", "compute")
 """What the file says once, for all jobs."""
-OF_A_JOB = ("seed", "model", "parallelism", "training", "compute", "gating")
+OF_A_JOB = ("seed", "model", "parallelism", "training", "compute", "memory", "gating")
 """What each job says, or its ``spec``."""
 MOST_JOBS = 256
 
@@ -45,8 +45,8 @@ class Placed(Section):
     name: Label | None = None
     """What results call the job; its model's name and its number unless given."""
     spec: Label | None = None
-    """A specification that says the job's seed, model, parallelism, training, compute and gating;
-    relative to the file. Its other tables are not read, which the result notes."""
+    """A specification that says the job's seed, model, parallelism, training, compute, memory and
+    gating; relative to the file. Its other tables are not read, which the result notes."""
     gpus: Count | None = None
     """GPUs of the job, whole servers: unless given those of `servers`, or `cluster.gpus` of
     `spec`."""
