@@ -165,3 +165,15 @@ def test_all_to_alls_of_layers_anew_travel_on_every_fabric(fabric: str) -> None:
         sent = [sum(r["bytes"] for r in found if r["kind"] in ("dispatch", "combine"))
                 for found in rows.values()]  # fmt: skip
         assert 2 * sent[1] == 3 * sent[0]
+
+
+def test_each_of_several_jobs_is_checked() -> None:
+    from lightloom.jobs import JobsSpec
+
+    one = {"gpus": 32, "model": {"preset": "mixtral-8x7b"}, "parallelism": {"pp": 1}}
+    large = {**one, "training": {"recompute": "none"}}
+    tables = {"cluster": {"gpus": 64}, "jobs": [one, large]}
+    with pytest.raises(InputError, match=r"jobs\[1\].*what would fit: .*--allow-oversize"):
+        JobsSpec.load(tables)
+    spec = JobsSpec.load(tables, {"memory.oversize": "allow"})
+    assert [memory.held(job.scenario).fits for job in spec.jobs] == [True, False]
