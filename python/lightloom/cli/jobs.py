@@ -29,6 +29,7 @@ def jobs(
     transport: str | None = words.TRANSPORT,
     balancer: str | None = words.BALANCER,
     out: Path | None = typer.Option(None, "--out", help="Directory of the Result (none)."),
+    allow_oversize: bool = words.ALLOW_OVERSIZE,
     force: bool = words.FORCE,
     as_json: bool = words.JSON,
 ) -> None:
@@ -41,8 +42,9 @@ def jobs(
     from lightloom.jobs import JobsSpec, run_jobs
 
     given = options.settings(
-        settings, seed=seed, engine=engine, transport=transport, balancer=balancer
-    )
+        settings, seed=seed, engine=engine, transport=transport, balancer=balancer,
+        allow_oversize=allow_oversize,
+    )  # fmt: skip
     spec = JobsSpec.load(file, given, override_label="command line")
     with progress.runs(len(spec.jobs) + 2) as on_progress:
         result = run_jobs(

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom import shapes, store
+from lightloom import memory, shapes, store
 from lightloom.errors import Interrupted
 from lightloom.gating import unrecorded
 from lightloom.jobs.spec import JobsSpec, Places
@@ -80,12 +80,12 @@ def run_jobs(
     for _, error in done.failures:
         raise error
     outcomes = dict(zip(runs, done.outcomes, strict=True))
-    notes = [*spec.notes, *_notes(places)]
-    warnings = [
-        f"{job.name}: {line}"
-        for job in spec.jobs
-        for line in (*shapes.warnings(job.scenario), *_even(job.scenario))
-    ]
+    notes, warnings = [*spec.notes, *_notes(places)], []
+    for job in spec.jobs:
+        noted, oversize = memory.remark(job.scenario)
+        own = (oversize, *shapes.warnings(job.scenario), unrecorded(job.scenario))
+        warnings += [f"{job.name}: {line}" for line in own if line]
+        notes += [f"{job.name}: {noted}"] if noted else []
     result = gathered(spec, places, outcomes, notes=notes, warnings=warnings, command=command)
     return result if out is None else result.save(out, force=force)
 
@@ -109,8 +109,3 @@ def _notes(places: Places) -> list[str]:
     if places.apart is not None:
         return []
     return ["no job was moved apart: there are not as many leaves or pods as that would take"]
-
-
-def _even(scenario: Any) -> tuple[str, ...]:
-    said = unrecorded(scenario)
-    return (said,) if said else ()

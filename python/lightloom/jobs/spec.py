@@ -2,8 +2,9 @@
 
 A job resolves as a specification of its own (`lightloom.resolve`): the same presets, rules and
 messages, on the fabric and the engine of all. Its layers, the lowest first: defaults; the file's
-``seed``, ``cluster``, ``fabric``, ``engine`` and ``compute``; what its ``spec`` says of the job;
-its own tables; the command line. Checked: what is refused, round trips, in ``tests/test_jobs.py``.
+``seed``, ``cluster``, ``fabric``, ``engine``, ``compute`` and ``memory``; what its ``spec`` says
+of the job; its own tables; the command line. Checked: what is refused, round trips, in
+``tests/test_jobs.py``.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from lightloom.units import Time
 
 POLICIES = ("packed", "spread")
 """Where a job goes that is given no servers."""
-OF_ALL = ("seed", "cluster", "fabric", "engine", "compute")
+OF_ALL = ("seed", "cluster", "fabric", "engine", "compute", "memory")
 """What the file says once, for all jobs."""
-OF_A_JOB = ("seed", "model", "parallelism", "training", "compute", "gating")
+OF_A_JOB = ("seed", "model", "parallelism", "training", "compute", "memory", "gating")
 """What each job says, or its ``spec``."""
 MOST_JOBS = 256
 
@@ -45,8 +46,8 @@ class Placed(Section):
     name: Label | None = None
     """What results call the job; its model's name and its number unless given."""
     spec: Label | None = None
-    """A specification that says the job's seed, model, parallelism, training, compute and gating;
-    relative to the file. Its other tables are not read, which the result notes."""
+    """A specification that says the job's seed, model, parallelism, training, compute, memory and
+    gating; relative to the file. Its other tables are not read, which the result notes."""
     gpus: Count | None = None
     """GPUs of the job, whole servers: unless given those of `servers`, or `cluster.gpus` of
     `spec`."""
