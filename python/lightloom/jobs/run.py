@@ -80,18 +80,12 @@ def run_jobs(
     for _, error in done.failures:
         raise error
     outcomes = dict(zip(runs, done.outcomes, strict=True))
-    remarks = [(job.name, *memory.remark(job.scenario)) for job in spec.jobs]
-    notes = [
-        *spec.notes,
-        *_notes(places),
-        *(f"{name}: {noted}" for name, noted, _ in remarks if noted),
-    ]
-    warnings = [
-        f"{job.name}: {line}"
-        for job in spec.jobs
-        for line in (*shapes.warnings(job.scenario), *_even(job.scenario))
-    ]
-    warnings += [f"{name}: {oversize}" for name, _, oversize in remarks if oversize]
+    notes, warnings = [*spec.notes, *_notes(places)], []
+    for job in spec.jobs:
+        noted, oversize = memory.remark(job.scenario)
+        own = (oversize, *shapes.warnings(job.scenario), unrecorded(job.scenario))
+        warnings += [f"{job.name}: {line}" for line in own if line]
+        notes += [f"{job.name}: {noted}"] if noted else []
     result = gathered(spec, places, outcomes, notes=notes, warnings=warnings, command=command)
     return result if out is None else result.save(out, force=force)
 
@@ -115,8 +109,3 @@ def _notes(places: Places) -> list[str]:
     if places.apart is not None:
         return []
     return ["no job was moved apart: there are not as many leaves or pods as that would take"]
-
-
-def _even(scenario: Any) -> tuple[str, ...]:
-    said = unrecorded(scenario)
-    return (said,) if said else ()

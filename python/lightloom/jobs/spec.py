@@ -2,8 +2,9 @@
 
 A job resolves as a specification of its own (`lightloom.resolve`): the same presets, rules and
 messages, on the fabric and the engine of all. Its layers, the lowest first: defaults; the file's
-``seed``, ``cluster``, ``fabric``, ``engine`` and ``compute``; what its ``spec`` says of the job;
-its own tables; the command line. Checked: what is refused, round trips, in ``tests/test_jobs.py``.
+``seed``, ``cluster``, ``fabric``, ``engine``, ``compute`` and ``memory``; what its ``spec`` says
+of the job; its own tables; the command line. Checked: what is refused, round trips, in
+``tests/test_jobs.py``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from lightloom.units import Time
 
 POLICIES = ("packed", "spread")
 """Where a job goes that is given no servers."""
-OF_ALL = ("seed", "cluster", "fabric", "engine", "compute")
+OF_ALL = ("seed", "cluster", "fabric", "engine", "compute", "memory")
 """What the file says once, for all jobs."""
 OF_A_JOB = ("seed", "model", "parallelism", "training", "compute", "memory", "gating")
 """What each job says, or its ``spec``."""
