@@ -57,7 +57,7 @@ def demo(
         help="Of each NIC, each way; with eight servers half of it, in training twice as much.",
     ),
     seconds: float = typer.Option(
-        5.0, "--seconds", help="About how long an iteration of a replay shall take."
+        4.0, "--seconds", help="About how long an iteration of a replay shall take."
     ),
     iterations: int = typer.Option(50, "--iterations", help="Steps that are trained."),
     training: bool = typer.Option(
