@@ -108,7 +108,7 @@ def test_a_gpu_whose_memory_is_not_known_is_not_checked() -> None:
     ).with_({"training.recompute": "none", "training.micro_batch": 64})
     found = memory.held(made)
     assert found.fits and found.capacity is None
-    assert memory.remark(made) == (None, None)
+    assert [*memory.warnings(made), *memory.notes(made)] == []
 
 
 def test_sequence_parallelism_off_sends_whole_tokens() -> None:

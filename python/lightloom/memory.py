@@ -89,12 +89,9 @@ def held(scenario: Scenario, recompute: str | None = None) -> Held:
 
 def misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Yield what does not fit in the memory of a GPU, unless that is allowed."""
-    if scenario.compute.memory is None or scenario.memory.oversize == "allow":
+    found = None if scenario.memory.oversize == "allow" else _checked(scenario)
+    if found is None:
         return
-    try:
-        found = held(scenario)
-    except ValueError:
-        return  # what the core refuses it says itself when the job is run
     if found.fits:
         return
     cures = " or ".join(_cures(scenario)) or "no one change of recompute, micro-batch or split"
@@ -105,24 +102,36 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     )
 
 
-def remark(scenario: Scenario) -> tuple[str | None, str | None]:
-    """Return what a Result notes of a job's memory, and what it warns of."""
-    if scenario.compute.memory is None:
-        return None, None
-    try:
-        found = held(scenario)
-    except ValueError:
-        return None, None
-    if not found.fits:
-        return None, f"the job is oversize: {shortage(found, scenario)}"
-    if scenario.training.recompute == "untimed" and found.recompute != "none":
-        plain = held(scenario, "none")
-        return (
+def warnings(scenario: Scenario) -> Iterator[str]:
+    """Yield that a job does not fit, where that is allowed."""
+    found = _checked(scenario)
+    if found is not None and not found.fits:
+        yield f"the job is oversize: {shortage(found, scenario)}"
+
+
+def notes(scenario: Scenario) -> Iterator[str]:
+    """Yield with what a job fits that takes no time in its run."""
+    found = _checked(scenario)
+    untimed = scenario.training.recompute == "untimed"
+    if found is not None and found.capacity and found.fits and untimed:
+        if found.recompute == "none":
+            return
+        needed = held(scenario, "none").fullest.total
+        yield (
             f'the job fits with training.recompute = "{found.recompute}" '
-            f"({found.fullest.total / GIB:.1f} of {(found.capacity or 0) / GIB:.1f} GiB; without, "
-            f"{plain.fullest.total / GIB:.1f} GiB); its time is not counted"
-        ), None
-    return None, None
+            f"({found.fullest.total / GIB:.1f} of {found.capacity / GIB:.1f} GiB; without, "
+            f"{needed / GIB:.1f} GiB); its time is not counted"
+        )
+
+
+def _checked(scenario: Scenario) -> Held | None:
+    """Return what a job's GPUs hold, if there is something to compare it with."""
+    if scenario.compute.memory is None:
+        return None
+    try:
+        return held(scenario)
+    except ValueError:
+        return None  # what the core refuses it says itself when the job is run
 
 
 def shortage(found: Held, scenario: Scenario) -> str:

@@ -54,6 +54,8 @@ def of_network(network: Network) -> Iterator[Misfit]:
 
 def warnings(network: Network) -> Iterator[str]:
     """Yield what is allowed and yet likely not meant."""
+    if hasattr(network, "memory"):  # a job, and not a collective by itself
+        yield from memory.warnings(cast("Scenario", network))
     engine = network.engine
     if not isinstance(engine, engines.PacketEngine):
         return

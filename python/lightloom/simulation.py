@@ -209,9 +209,8 @@ def run_all(
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost
         even = unrecorded(run.scenario)
-        noted, oversize = memory.remark(run.scenario)
-        notes += [noted] if noted else []
-        own = (*shapes.warnings(run.scenario), *((oversize,) if oversize else ()))
+        notes += memory.notes(run.scenario)
+        own = shapes.warnings(run.scenario)
         warnings = (*own, *((even,) if even else ()), *outcome.warnings)
         finished.append(
             Finished(run.name, run.scenario, outcome.figures, tables, tuple(notes), warnings, known)

@@ -82,10 +82,9 @@ def run_jobs(
     outcomes = dict(zip(runs, done.outcomes, strict=True))
     notes, warnings = [*spec.notes, *_notes(places)], []
     for job in spec.jobs:
-        noted, oversize = memory.remark(job.scenario)
-        own = (oversize, *shapes.warnings(job.scenario), unrecorded(job.scenario))
+        own = (*shapes.warnings(job.scenario), unrecorded(job.scenario))
         warnings += [f"{job.name}: {line}" for line in own if line]
-        notes += [f"{job.name}: {noted}"] if noted else []
+        notes += [f"{job.name}: {line}" for line in memory.notes(job.scenario)]
     result = gathered(spec, places, outcomes, notes=notes, warnings=warnings, command=command)
     return result if out is None else result.save(out, force=force)
 
