@@ -130,3 +130,26 @@ def test_several_iterations_change_to_rings_and_back():
     assert rows["rings"][0]["alone_s"] < rows["off"][0]["alone_s"]
     took = [row["end_ps"] - row["begin_ps"] for row in rows["rings"][1]]
     assert max(took) < 1.05 * min(took)
+
+
+TINY: dict[str, Any] = {
+    "model.layers": 1,
+    "model.dense_layers": 1,
+    "model.hidden": 512,
+    "model.vocabulary": 2048,
+    "model.dense_intermediate": 1024,
+    "model.attention.heads": 8,
+    "model.attention.kv_heads": 8,
+    "model.attention.head_dim": 64,
+    "training.sequence_length": 64,
+}
+
+
+@pytest.mark.parametrize("asked", ["off", "rings"])
+def test_engines_agree(asked: str):
+    changes = DENSE | TINY | {"fabric.reconfigure.gradients": asked}
+    flows, packets = (
+        sums_s(run("llama-3-70b", "mixnet", 64, changes | {"engine.kind": engine}))
+        for engine in ("flow", "packet")
+    )
+    assert 1 < packets / flows < 1.06
