@@ -31,6 +31,7 @@ mod dag;
 mod error;
 pub mod example;
 mod exchange;
+mod folding;
 mod gating;
 mod job;
 mod kernel;
