@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightloom import _core
 from lightloom.model import Misfit
+from lightloom.sections import block_size
 
 if TYPE_CHECKING:
     from lightloom.scenario import Scenario
@@ -219,7 +220,8 @@ def _least(core: Mapping[str, Any], gpus: int, key: str) -> str | None:
     for _ in range(10):
         degree *= 2
         block = {**split, key: degree}
-        job = block["tp"] * block["cp"] * block["ep"] * block["pp"]
+        names = ("tp", "cp", "ep", "etp")
+        job = block_size(*(block[name] for name in names)) * block["pp"]
         enough = -(-gpus // job) * job
         finer = {**core, "parallelism": {**block, "dp": enough // job}}
         if _fits(finer):

@@ -253,7 +253,8 @@ def _written_in(label: str) -> Callable[[str], Origin]:
 def resolved(stack: LayerStack, label: str) -> Resolved:
     """Fill what follows from other values, and validate; see `load_scenario`."""
     scenario, origins = _validated(Scenario, stack, label)
-    origins["parallelism.dp"] = Origin("derived: cluster.gpus / (tp * cp * ep * pp)")
+    block = scenario.parallelism.block_text
+    origins["parallelism.dp"] = Origin(f"derived: cluster.gpus / ({block} * pp)")
     return Resolved(scenario, origins)
 
 
