@@ -82,10 +82,10 @@ def held(scenario: Scenario, recompute: str | None = None) -> Held:
     ValueError
         If the core refuses the job.
     """
-    core = _core_form(scenario)
+    core = core_form(scenario)
     if recompute is not None:
         core["training"]["recompute"] = recompute
-    return _held(core)
+    return held_in(core)
 
 
 def misfits(scenario: Scenario) -> Iterator[Misfit]:
@@ -139,7 +139,7 @@ def shortage(found: Held, scenario: Scenario) -> str:
     )
 
 
-def _core_form(scenario: Scenario) -> dict[str, Any]:
+def core_form(scenario: Scenario) -> dict[str, Any]:
     """Return of `Scenario.to_core` what memory depends on."""
     by_alias: dict[str, Any] = {"mode": "json", "by_alias": True}
     compute = scenario.compute.model_copy(update={"measured": (), "matmul": (), "attention": ()})
@@ -160,7 +160,7 @@ def _core_form(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _held(core: Mapping[str, Any]) -> Held:
+def held_in(core: Mapping[str, Any]) -> Held:
     answer = json.loads(_core.job_memory(json.dumps(core)))
     stages = tuple(Stage(**stage) for stage in answer["stages"])
     capacity = core["memory"]["capacity_bytes"] or None
@@ -170,7 +170,7 @@ def _held(core: Mapping[str, Any]) -> Held:
 
 def _cures(scenario: Scenario) -> Iterator[str]:
     """Yield what makes the job fit: the least of each change alone, or with whole layers anew."""
-    core, gpus = _core_form(scenario), scenario.cluster.gpus
+    core, gpus = core_form(scenario), scenario.cluster.gpus
     alone = [text for text in (_least(core, gpus, key) for key in _CHANGES) if text]
     if alone:
         yield from alone
@@ -232,6 +232,6 @@ def _least(core: Mapping[str, Any], gpus: int, key: str) -> str | None:
 
 def _fits(core: Mapping[str, Any]) -> bool:
     try:
-        return _held(core).fits
+        return held_in(core).fits
     except ValueError:
         return False
