@@ -144,8 +144,10 @@ def legal(scenario: Scenario) -> Iterator[Layout]:
     >>> from lightloom import Scenario
     >>> job = Scenario.preset("mixtral-8x7b", gpus=128)
     >>> found = list(legal(job))
-    >>> Layout(4, 1, 8, 4, 4) in found, Layout(2, 1, 8, 1, 1) in found, Layout(16, 1, 8, 1, 1) in found
-    (True, True, False)
+    >>> Layout(4, 1, 8, 4, 4) in found, Layout(2, 1, 8, 1, 1) in found
+    (True, True)
+    >>> Layout(16, 1, 8, 1, 1) in found  # more than a server's GPUs share matrices
+    False
     """
     model, cluster, training = scenario.model, scenario.cluster, scenario.training
     gpus, length = cluster.gpus, training.sequence_length
@@ -168,7 +170,9 @@ def legal(scenario: Scenario) -> Iterator[Layout]:
                             yield Layout(tp, cp, ep, etp, pp)
 
 
-def choose(make: Make, *, best: int = BEST, on_run: Callable[[int, int], None] | None = None) -> Chosen:
+def choose(
+    make: Make, *, best: int = BEST, on_run: Callable[[int, int], None] | None = None
+) -> Chosen:
     """Rate the layouts of a job, the best first.
 
     Parameters
@@ -185,7 +189,7 @@ def choose(make: Make, *, best: int = BEST, on_run: Callable[[int, int], None] |
     InputError
         If the job cannot be, whatever its layout.
     """
-    base = make({**Layout(1, 1, 1, None, 1).values, "memory.oversize": "allow", **_RUN})
+    base, run = _base(make)
     layouts = list(legal(base))
     rated = sorted(_rated(base, layouts), key=lambda one: (not one.fits, -one.pace))
     fitting = [one for one in rated if one.fits]
@@ -195,8 +199,8 @@ def choose(make: Make, *, best: int = BEST, on_run: Callable[[int, int], None] |
         if len(ran) == best:
             tried -= 1
             break
-        run = _run(make, base, one)
-        ran += [run] if run else []
+        found = _ran(make, base, run, one)
+        ran += [found] if found else []
         if on_run:
             on_run(len(ran), min(best, len(fitting)))
     ran.sort(key=lambda one: -one.pace)
@@ -208,13 +212,31 @@ def choose(make: Make, *, best: int = BEST, on_run: Callable[[int, int], None] |
     )  # fmt: skip
 
 
+def _base(make: Make) -> tuple[Scenario, Mapping[str, Any]]:
+    """Return the job in a layout that may be, and what engine runs change besides layouts.
+
+    Orders of a pipeline need stages, and overlap needs all-to-alls. A job that says how its gates
+    choose keeps that.
+    """
+    refused: InputError | None = None
+    own = {key: value for key, value in _RUN.items() if key != "gating.trace"}
+    for run in (_RUN, own):
+        for layout in (Layout(1, 1, 1, None, 1), Layout(1, 1, 2, None, 2)):
+            try:
+                return make({**layout.values, "memory.oversize": "allow", **run}), run
+            except InputError as error:
+                refused = refused or error
+    assert refused is not None
+    raise refused
+
+
 def _rated(base: Scenario, layouts: list[Layout]) -> Iterator[Rated]:
     """Rate by memory and closed form."""
     from lightloom.cost import link_rate
     from lightloom.runs.scenario import tokens
 
     core, cluster = core_form(base), base.cluster
-    of_one = tokens(base) // cluster.gpus
+    of_one = tokens(base) * base.parallelism.pp // cluster.gpus
     far = float(link_rate(base)) * cluster.nics_per_server / cluster.gpus_per_server
     near = float(cluster.scale_up_bandwidth)
     for layout in layouts:
@@ -226,9 +248,7 @@ def _rated(base: Scenario, layouts: list[Layout]) -> Iterator[Rated]:
         except ValueError:
             continue  # a rule of the core's
         ranks = cluster.gpus // (layout.tp * layout.cp * layout.pp)
-        yield Rated(
-            layout, held.recompute, held.fullest.total, held.fits, estimate, of_one * ranks
-        )
+        yield Rated(layout, held.recompute, held.fullest.total, held.fits, estimate, of_one * ranks)
 
 
 def _with(core: Mapping[str, Any], layout: Layout, gpus: int) -> dict[str, Any]:
@@ -239,13 +259,13 @@ def _with(core: Mapping[str, Any], layout: Layout, gpus: int) -> dict[str, Any]:
     return {**core, "parallelism": degrees, "training": dict(core["training"])}
 
 
-def _run(make: Make, base: Scenario, one: Rated) -> Rated | None:
+def _ran(make: Make, base: Scenario, run: Mapping[str, Any], one: Rated) -> Rated | None:
     """Let the flow engine run a layout; None if it is refused after all."""
     from dataclasses import replace
 
     from lightloom.simulation import run_all
 
-    values: dict[str, Any] = {**_RUN, **one.layout.values}
+    values: dict[str, Any] = {**run, **one.layout.values}
     if base.training.recompute == "untimed":
         values["training.recompute"] = one.recompute
     try:

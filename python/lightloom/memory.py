@@ -161,6 +161,7 @@ def core_form(scenario: Scenario) -> dict[str, Any]:
 
 
 def held_in(core: Mapping[str, Any]) -> Held:
+    """Return what the GPUs of a job hold, as `core_form` has it; ValueError if it is none."""
     answer = json.loads(_core.job_memory(json.dumps(core)))
     stages = tuple(Stage(**stage) for stage in answer["stages"])
     capacity = core["memory"]["capacity_bytes"] or None

@@ -51,7 +51,7 @@ class Parallelism(Section):
     ep: Count
     """Expert parallelism: ranks that share the experts; divides `model.experts`."""
     etp: Count | None = None
-    """Expert tensor parallelism: GPUs that share each routed expert's matrices, apart from `tp` (MoE
+    """Expert tensor parallelism: GPUs that share a routed expert's matrices, apart from `tp` (MoE
     Parallel Folding, arXiv 2504.14960). `etp * ep` divides the GPUs of a stage, which are laid out
     for experts by themselves. Unless given, `tp` shares experts, too. See parallelism.md."""
     pp: Count
@@ -87,7 +87,7 @@ class Training(Section):
     sequence_length: Width
     """Tokens of a sequence; with mode `decode`, those that a new token attends to."""
     micro_batch: Batches
-    """Sequences of one micro-batch on each expert-parallel rank; with `etp` on each `tp * cp` GPUs."""
+    """Sequences of one micro-batch on each expert-parallel rank; on `tp * cp` GPUs with `etp`."""
     micro_batches: Batches
     """Micro-batches of a replica in one iteration."""
     schedule: Literal["1f1b", "interleaved", "zero-bubble"]

@@ -2,6 +2,7 @@
 //! `docs/parallelism.md`, and the same job where both layouts agree.
 
 use crate::graph::{built, small_job, uniform, volumes};
+use lightloom_units::Time;
 use lightloom_workload::*;
 use proptest::prelude::*;
 
@@ -24,9 +25,12 @@ fn first(graph: &TaskGraph, kind: TaskKind, pass: Pass) -> Option<Comm> {
     graph.communication(at as u32).copied()
 }
 
-/// What every member sends along an axis around experts: before them and behind, forward.
+/// What every member sends along an axis in a layer of a replica's micro-batch, forward.
 fn around(graph: &TaskGraph, axis: Axis) -> Vec<(u64, u32)> {
-    let of_layer = |&at: &usize| graph.pass[at] == Pass::Forward && graph.layer[at] == 0;
+    let of_layer = |&at: &usize| {
+        let of = (graph.pass[at], graph.layer[at], graph.replica[at], graph.micro_batch[at]);
+        of == (Pass::Forward, 0, 0, 0)
+    };
     let rings =
         (0..graph.len()).filter(of_layer).filter_map(|at| match graph.communication(at as u32) {
             Some(&Comm::Collective { over, bytes_per_gpu, steps, .. }) if over == axis => {
@@ -160,6 +164,37 @@ proptest! {
         if job.assignments_per_rank() % experts == 0 && plain.assignments_per_rank() % experts == 0 {
             prop_assert!((flops(&job) / flops(&plain) - 1.0).abs() < 1e-12);
         }
+    }
+}
+
+proptest! {
+    /// One stage, one micro-batch, all GPUs in a server: the closed form is the graph's longest path, but for the sums of
+    /// gradients, which begin while others are computed.
+    #[test]
+    fn the_estimate_is_the_longest_path_where_nothing_meets(job in small_job()) {
+        let mut job = job;
+        (job.parallelism.pp, job.parallelism.dp, job.parallelism.cp) = (1, 1, 1);
+        (job.training.micro_batches, job.training.virtual_stages) = (1, 1);
+        (job.training.schedule, job.training.overlap_gradients) =
+            (Schedule::OneForwardOneBackward, false);
+        let bps = 1e9;
+        let rates = Rates { per_server: 1 << 20, near_bps: bps, far_bps: bps };
+        let (graph, gating) = (built(&job), uniform(&job));
+        let seconds = |bytes: u64| Time::from_secs_f64(bytes as f64 * 8.0 / bps);
+        let even = u64::from(gating.assignments_per_rank());
+        let ep = u64::from(job.parallelism.ep);
+        let network = |task: u32| match *graph.communication(task).expect("it communicates") {
+            Comm::AllToAll { bytes_per_token, .. } => seconds(even * bytes_per_token * (ep - 1) / ep),
+            Comm::Collective { bytes_per_gpu, .. } => seconds(bytes_per_gpu),
+            Comm::AllReduce { scope, bytes_per_gpu, .. } => {
+                let n = f64::from(job.placement().gradient_group_size(scope));
+                Time::from_secs_f64(2.0 * (n - 1.0) / n * bytes_per_gpu as f64 * 8.0 / bps)
+            }
+            ref other => panic!("{other:?}"),
+        };
+        let longest = graph.longest_path(network).expect("acyclic").as_secs_f64();
+        let estimate = job.estimate(rates).expect("valid job");
+        prop_assert!((estimate / longest - 1.0).abs() < 1e-6, "{} {}", estimate, longest);
     }
 }
 

@@ -121,6 +121,9 @@ proptest! {
             job.training.recompute = Recompute::Full;
         }
         job.training.sequence_parallel = shares;
+        if !shares {
+            job.parallelism.etp = job.parallelism.etp.map(|_| job.parallelism.tp);
+        }
         let (graph, gating) = (built(&job), uniform(&job));
         prop_assert_eq!(volumes(&job, &gating, &graph), job.volumes());
         let order = graph.topological_order();
