@@ -238,7 +238,7 @@ def _rated(base: Scenario, layouts: list[Layout]) -> Iterator[Rated]:
     core, cluster = core_form(base), base.cluster
     of_one = tokens(base) * base.parallelism.pp // cluster.gpus
     far = float(link_rate(base)) * cluster.nics_per_server / cluster.gpus_per_server
-    near = float(cluster.scale_up_bandwidth)
+    near = float(base.to_core()["cluster"]["scale_up_bps"])
     for layout in layouts:
         job = _with(core, layout, cluster.gpus)
         try:

@@ -3,7 +3,7 @@
 //! Modelled: the slowest stage's layers one after the other, as in `assembly.rs`, with even gates; (micro-batches +
 //! (pp - 1) / virtual stages) of them; rings at the rate of a GPU's scale-up network where they stay in a server and of its
 //! NICs elsewhere; of an all-to-all what leaves the server at the NICs' rate, beside the rest; sums of
-//! gradients inside servers first; the optimizer.
+//! gradients inside servers first, beside one backward pass if they may begin in it; the optimizer.
 //! Ignored: contention, delays, loads that differ, circuits, communication that runs beside computation.
 //! Checked: equal to the task graph's longest path where there is one stage and each ring takes what it takes here.
 
@@ -77,23 +77,28 @@ impl Job {
             (true, false) => &[Pass::Forward, Pass::Backward],
             (true, true) => &[Pass::Forward, Pass::Forward, Pass::Backward],
         };
-        let of_stage = |stage| {
+        let layers_s = |stage, pass| {
             let layers = (0..self.chunks()).flat_map(|chunk| self.layers(stage, chunk));
-            let layers = layers.map(|layer| {
-                let each = passes.iter().map(|&pass| self.layer_s(&profile, rates, layer, pass));
-                each.sum::<f64>()
-            });
-            layers.sum::<f64>() + self.ends_s(&profile, rates, stage)
+            layers.map(|layer| self.layer_s(&profile, rates, layer, pass)).sum::<f64>()
         };
-        let slowest = (0..self.parallelism.pp).map(of_stage).fold(0.0, f64::max);
+        let stages = 0..self.parallelism.pp;
+        let of_stage = |stage| {
+            let layers = passes.iter().map(|&pass| layers_s(stage, pass)).sum::<f64>();
+            layers + self.ends_s(&profile, rates, stage)
+        };
+        let slowest = stages.clone().map(of_stage).fold(0.0, f64::max);
         let behind = f64::from(self.parallelism.pp - 1) / f64::from(t.virtual_stages);
         let copies = f64::from(self.parameter_copies());
         let pipeline = slowest / copies * (f64::from(t.micro_batches) + behind);
-        let sums = (0..self.parallelism.pp).map(|stage| self.sums_s(rates, stage));
-        match trains {
-            true => Ok(pipeline + sums.fold(0.0, f64::max)),
-            false => Ok(pipeline),
+        if !trains {
+            return Ok(pipeline);
         }
+        let ends = stages.map(|stage| {
+            let hidden = if t.overlap_gradients { layers_s(stage, Pass::Backward) } else { 0.0 };
+            let optimizer = self.optimizer_time(stage).as_secs_f64();
+            (self.sums_s(rates, stage) - hidden).max(0.0) + optimizer
+        });
+        Ok(pipeline + ends.fold(0.0, f64::max))
     }
 
     fn layer_s(&self, profile: &Profile, rates: Rates, layer: u32, pass: Pass) -> f64 {
@@ -147,7 +152,7 @@ impl Job {
         sum
     }
 
-    /// Sums of a stage's gradients, and its optimizer.
+    /// Sums of a stage's gradients.
     fn sums_s(&self, rates: Rates, stage: u32) -> f64 {
         let (p, placement) = (&self.parallelism, self.placement());
         let [dense, experts] = self.parameters_by_scope(stage);
@@ -159,8 +164,6 @@ impl Job {
         let sum = |scope, parameters: u64, near| {
             rates.sum_s(parameters * gradient, placement.gradient_group_size(scope), near)
         };
-        sum(Scope::Dense, dense, rates.per_server / p.tp)
-            + sum(Scope::Expert, experts, near)
-            + self.optimizer_time(stage).as_secs_f64()
+        sum(Scope::Dense, dense, rates.per_server / p.tp) + sum(Scope::Expert, experts, near)
     }
 }
