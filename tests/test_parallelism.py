@@ -102,6 +102,14 @@ def test_railx_lays_blocks_on_nodes() -> None:
     assert near < wide, "eight GPUs of one node, or two nodes"
 
 
+@pytest.mark.parametrize("ep", [4, 8])
+def test_circuits_may_carry_sums(ep: int) -> None:
+    """Whether a block's circuits serve all-to-alls, or EP groups stay in servers."""
+    changes = {"parallelism.etp": 1, "parallelism.tp": 8, "parallelism.ep": ep}
+    rings = {"fabric.reconfigure.gradients": "rings"}
+    assert finished(job("mixnet", **changes, **rings)).summary["iteration_ps"] > 0
+
+
 def test_memory_follows_the_experts_layout() -> None:
     """Ranks of two experts each hold as many weights whole as ranks of four that two share."""
     whole = job(**{"parallelism.etp": 1})
