@@ -130,6 +130,13 @@ def job_memory(spec_json: str) -> str:
     (components) [B]. Raises ValueError for what is no job.
     """
 
+def job_estimate(spec_json: str, per_server: int, near_bps: float, far_bps: float) -> float:
+    """Return about how long an iteration takes [s], by a closed form.
+
+    A GPU sends `near_bps` inside its server and `far_bps` out of it. Raises ValueError for what is
+    no job.
+    """
+
 def job_kernels(spec_json: str, loads: list[float]) -> str:
     """Return what a GPU runs of a job for one micro-batch, as JSON: a list of kernels.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightloom import _core
 from lightloom.model import Misfit
+from lightloom.sections import block_size
 
 if TYPE_CHECKING:
     from lightloom.scenario import Scenario
@@ -81,10 +82,10 @@ def held(scenario: Scenario, recompute: str | None = None) -> Held:
     ValueError
         If the core refuses the job.
     """
-    core = _core_form(scenario)
+    core = core_form(scenario)
     if recompute is not None:
         core["training"]["recompute"] = recompute
-    return _held(core)
+    return held_in(core)
 
 
 def misfits(scenario: Scenario) -> Iterator[Misfit]:
@@ -147,7 +148,7 @@ def shortage(found: Held, scenario: Scenario) -> str:
     )
 
 
-def _core_form(scenario: Scenario) -> dict[str, Any]:
+def core_form(scenario: Scenario) -> dict[str, Any]:
     """Return of `Scenario.to_core` what memory depends on."""
     by_alias: dict[str, Any] = {"mode": "json", "by_alias": True}
     compute = scenario.compute.model_copy(update={"measured": (), "matmul": (), "attention": ()})
@@ -168,7 +169,8 @@ def _core_form(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _held(core: Mapping[str, Any]) -> Held:
+def held_in(core: Mapping[str, Any]) -> Held:
+    """Return what the GPUs of a job hold, as `core_form` has it; ValueError if it is none."""
     answer = json.loads(_core.job_memory(json.dumps(core)))
     stages = tuple(Stage(**stage) for stage in answer["stages"])
     capacity = core["memory"]["capacity_bytes"] or None
@@ -178,7 +180,7 @@ def _held(core: Mapping[str, Any]) -> Held:
 
 def _cures(scenario: Scenario) -> Iterator[str]:
     """Yield what makes the job fit: the least of each change alone, or with whole layers anew."""
-    core, gpus = _core_form(scenario), scenario.cluster.gpus
+    core, gpus = core_form(scenario), scenario.cluster.gpus
     alone = [text for text in (_least(core, gpus, key) for key in _CHANGES) if text]
     if alone:
         yield from alone
@@ -228,7 +230,8 @@ def _least(core: Mapping[str, Any], gpus: int, key: str) -> str | None:
     for _ in range(10):
         degree *= 2
         block = {**split, key: degree}
-        job = block["tp"] * block["cp"] * block["ep"] * block["pp"]
+        names = ("tp", "cp", "ep", "etp")
+        job = block_size(*(block[name] for name in names)) * block["pp"]
         enough = -(-gpus // job) * job
         finer = {**core, "parallelism": {**block, "dp": enough // job}}
         if _fits(finer):
@@ -239,6 +242,6 @@ def _least(core: Mapping[str, Any], gpus: int, key: str) -> str | None:
 
 def _fits(core: Mapping[str, Any]) -> bool:
     try:
-        return _held(core).fits
+        return held_in(core).fits
     except ValueError:
         return False

@@ -13,7 +13,9 @@ Checked: a golden listing of origins, round trips, and mutations of valid specif
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -250,10 +252,43 @@ def _written_in(label: str) -> Callable[[str], Origin]:
     return lambda key: Origin(label)
 
 
+def _choose_layout(stack: LayerStack, label: str) -> None:
+    """Choose how a job lies on its GPUs, where its model is a config.json and nobody says how."""
+    tables = {name: stack.tree.get(name) for name in ("model", "parallelism")}
+    model, split = (
+        [leaf.origin for leaf in table.values() if isinstance(leaf, Leaf)]
+        if isinstance(table, dict)
+        else []
+        for table in tables.values()
+    )
+    configured = any(origin.layer.lower().endswith(".json") for origin in model)
+    said = stack.get("parallelism", "ep") is not None or not all(map(from_presets, split))
+    if not configured or said:
+        return
+    from lightloom import layouts
+
+    def make(values: Mapping[str, Any]) -> Scenario:
+        below = deepcopy(stack)
+        below.merge(nested(values, "chosen"), lambda key: Origin("chosen"))
+        return resolved(below, label).scenario
+
+    chosen = layouts.choose(make)
+    if chosen.best is None:
+        raise InputError(
+            f"{label}: parallelism: {chosen.reason}; give it and --allow-oversize, or other GPUs"
+        )
+    print(f"{label}: parallelism chosen: {chosen.reason}", file=sys.stderr)
+    reason = f"fastest of {chosen.fitting} that fit, by the flow engine"
+    degrees = {"parallelism": chosen.best.layout.degrees}
+    stack.merge(degrees, lambda key: Origin("chosen", reason))
+
+
 def resolved(stack: LayerStack, label: str) -> Resolved:
     """Fill what follows from other values, and validate; see `load_scenario`."""
+    _choose_layout(stack, label)
     scenario, origins = _validated(Scenario, stack, label)
-    origins["parallelism.dp"] = Origin("derived: cluster.gpus / (tp * cp * ep * pp)")
+    block = scenario.parallelism.block_text
+    origins["parallelism.dp"] = Origin(f"derived: cluster.gpus / ({block} * pp)")
     return Resolved(scenario, origins)
 
 

@@ -218,7 +218,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
 
     @property
     def dp(self) -> int:
-        """Replicas of the model: GPUs / (tp * cp * ep * pp)."""
+        """Replicas of the model: GPUs / (tp * cp * ep * pp), or of blocks and pp with `etp`."""
         return self.cluster.gpus // (self.parallelism.block * self.parallelism.pp)
 
     @property
@@ -265,6 +265,8 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         # It is no degree, so that the core reads it beside what ranks do with a sequence.
         shares = core["parallelism"].pop("sequence_parallel")
         core["training"]["sequence_parallel"] = shares
+        if core["parallelism"].get("etp") is None:
+            core["parallelism"].pop("etp", None)
         return core
 
     def _repr_html_(self) -> str:

@@ -10,6 +10,7 @@ Checked: every file under ``tests/malformed``.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer
@@ -31,6 +32,15 @@ from lightloom.fields import (
 from lightloom.units import ByteRate, FlopRate, Rate, Size, Time
 
 
+def block_size(tp: int, cp: int, ep: int, etp: int | None) -> int:
+    """Return the fewest consecutive GPUs that cut no group of attention and none of experts.
+
+    >>> block_size(8, 1, 4, None), block_size(8, 1, 4, 1), block_size(2, 1, 4, 3)
+    (32, 8, 12)
+    """
+    return tp * cp * ep if etp is None else math.lcm(tp * cp, etp * ep)
+
+
 class Parallelism(Section):
     """How the model is split; data parallelism is what remains of the cluster."""
 
@@ -40,6 +50,10 @@ class Parallelism(Section):
     """Context parallelism: GPUs that share a sequence."""
     ep: Count
     """Expert parallelism: ranks that share the experts; divides `model.experts`."""
+    etp: Count | None = None
+    """Expert tensor parallelism: GPUs that share a routed expert's matrices, apart from `tp` (MoE
+    Parallel Folding, arXiv 2504.14960). `etp * ep` divides the GPUs of a stage, which are laid out
+    for experts by themselves. Unless given, `tp` shares experts, too. See parallelism.md."""
     pp: Count
     """Pipeline stages."""
     sequence_parallel: bool
@@ -50,7 +64,17 @@ class Parallelism(Section):
     @property
     def block(self) -> int:
         """GPUs of one replica at one pipeline stage."""
-        return self.tp * self.cp * self.ep
+        return block_size(self.tp, self.cp, self.ep, self.etp)
+
+    @property
+    def block_text(self) -> str:
+        """What the GPUs of a block are, for messages."""
+        return "tp * cp * ep" if self.etp is None else "lcm(tp * cp, etp * ep)"
+
+    @property
+    def data_ranks(self) -> int:
+        """Ranks of a block that have sequences of their own."""
+        return self.block // (self.tp * self.cp)
 
 
 class Training(Section):
@@ -63,7 +87,7 @@ class Training(Section):
     sequence_length: Width
     """Tokens of a sequence; with mode `decode`, those that a new token attends to."""
     micro_batch: Batches
-    """Sequences of one micro-batch on each expert-parallel rank."""
+    """Sequences of one micro-batch on each expert-parallel rank; on `tp * cp` GPUs with `etp`."""
     micro_batches: Batches
     """Micro-batches of a replica in one iteration."""
     schedule: Literal["1f1b", "interleaved", "zero-bubble"]

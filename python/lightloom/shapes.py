@@ -214,12 +214,52 @@ def _parallelism(scenario: Scenario) -> Iterator[Misfit]:
         yield "parallelism.tp", f"must divide model.attention.heads = {model.attention.heads}"
     if split.pp > model.layers:
         yield "parallelism.pp", f"must be at most model.layers = {model.layers}"
+    if split.etp is not None:
+        yield from _folded(scenario, split.etp)
+        return
     job = split.block * split.pp
     if gpus % job:
         yield (
             "cluster.gpus",
             "must be a multiple of tp * cp * ep * pp = "
             f"{split.tp} * {split.cp} * {split.ep} * {split.pp} = {job}",
+        )
+
+
+def _folded(scenario: Scenario, etp: int) -> Iterator[Misfit]:
+    """Yield the rules of experts with tensor parallelism of their own."""
+    model, split, gpus = scenario.model, scenario.parallelism, scenario.cluster.gpus
+    training = scenario.training
+    if not model.experts:
+        yield "parallelism.etp", "nothing is shared while model.experts = 0; leave it out"
+        return
+    if model.hidden % etp:
+        yield "parallelism.etp", f"must divide model.hidden = {model.hidden}"
+    if not split.sequence_parallel and split.tp not in (1, etp):
+        yield (
+            "parallelism.etp",
+            f"allowed with parallelism.sequence_parallel = false: tp = {split.tp}",
+        )
+    attention = split.tp * split.cp * split.pp
+    if gpus % attention:
+        yield (
+            "cluster.gpus",
+            "must be a multiple of tp * cp * pp = "
+            f"{split.tp} * {split.cp} * {split.pp} = {attention}",
+        )
+    elif (stage := gpus // split.pp) % (etp * split.ep):
+        fit = [str(n) for n in range(1, stage + 1) if stage % (n * split.ep) == 0]
+        yield (
+            "parallelism.etp",
+            f"etp * ep = {etp * split.ep} must divide the GPUs of a stage, cluster.gpus / pp = "
+            f"{stage}; allowed with ep = {split.ep}: {', '.join(fit) or 'none'}",
+        )
+    tokens = training.micro_batch
+    if training.mode == "decode" and tokens * etp % split.tp:
+        yield (
+            "training.micro_batch",
+            f"times etp = {etp} must be a multiple of parallelism.tp = {split.tp}: with etp each "
+            "GPU sends tokens of its own",
         )
 
 
@@ -257,17 +297,18 @@ def _training(scenario: Scenario) -> Iterator[Misfit]:
 def _blocks(scenario: Scenario) -> Iterator[Misfit]:
     """Yield the rules of fabrics that are built of whole blocks."""
     block, per_server = scenario.parallelism.block, scenario.cluster.gpus_per_server
+    text = scenario.parallelism.block_text
     if not block % per_server or not per_server % block:
         return
     if scenario.fabric.kind == "railx" and per_server == scenario.fabric.mesh**2:
         yield (
             "fabric.mesh",
-            f"a node of {per_server} GPUs must divide, or be a multiple of, tp * cp * ep = {block}",
+            f"a node of {per_server} GPUs must divide, or be a multiple of, {text} = {block}",
         )
     if scenario.fabric.kind == "mixnet":
         yield (
             "parallelism.ep",
-            f"tp * cp * ep = {block} must be a multiple or a divisor of "
+            f"{text} = {block} must be a multiple or a divisor of "
             f"cluster.gpus_per_server = {per_server}, so that a region is whole servers",
         )
 

@@ -64,7 +64,9 @@ mod _core {
     #[pymodule_export]
     use super::mixnet::predict::{predict_evaluate, predict_fit};
     #[pymodule_export]
-    use super::model::{job_kernels, job_memory, model_parameters, product_times, token_flops};
+    use super::model::{
+        job_estimate, job_kernels, job_memory, model_parameters, product_times, token_flops,
+    };
     #[pymodule_export]
     use super::nics::alltoall_nics;
     #[pymodule_export]

@@ -4,7 +4,7 @@ use crate::errors::refused;
 use crate::json::{read, text};
 use lightloom_workload::{
     Component, Compute, Holds, Job, Kernel, Memory, Model, Parallelism, Pass, Precision, Product,
-    Scores, StageMemory, Training,
+    Rates, Scores, StageMemory, Training,
 };
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,19 @@ impl OfJob {
 #[pyfunction]
 pub(crate) fn token_flops(spec_json: &str) -> PyResult<[f64; 2]> {
     Ok(OfJob::read(spec_json)?.token_flops())
+}
+
+/// About how long an iteration takes \[s\] where a GPU sends `near_bps` inside its server of so many GPUs and
+/// `far_bps` out of it.
+#[pyfunction]
+pub(crate) fn job_estimate(
+    spec_json: &str,
+    per_server: u32,
+    near_bps: f64,
+    far_bps: f64,
+) -> PyResult<f64> {
+    let rates = Rates { per_server: per_server.max(1), near_bps, far_bps };
+    OfJob::read(spec_json)?.estimate(rates).map_err(refused)
 }
 
 /// How a specification counts memory.

@@ -79,7 +79,7 @@ pub struct Traffic {
 /// use lightloom_workload::{Parallelism, example};
 /// let work = Work {
 ///     model: example::mixtral_8x7b().model,
-///     parallelism: Parallelism { tp: 16, cp: 2, ep: 8, dp: 4, pp: 4 },
+///     parallelism: Parallelism { tp: 16, cp: 2, ep: 8, etp: None, dp: 4, pp: 4 },
 ///     sequence_length: 8192, micro_batch: 1, micro_batches: 16,
 ///     activation_bytes: 2, gradient_bytes: 2,
 /// };
@@ -116,6 +116,10 @@ impl Work {
         self.model.validate()?;
         self.parallelism.validate()?;
         let p = &self.parallelism;
+        if let Some(etp) = p.etp {
+            let reason = "must be left out: Table 4 has experts that are shared by TP";
+            return Err(refused("parallelism.etp", etp, reason.into()));
+        }
         most("parallelism.pp", p.pp, "model.layers", self.model.layers)?;
         if self.model.experts == 0 && p.ep != 1 {
             let reason = "must be 1, as model.experts = 0: there is nothing to share";
@@ -294,7 +298,7 @@ mod tests {
     #[test]
     fn rows_are_those_of_the_table() {
         let mut job = example::mixtral_8x7b();
-        job.parallelism = Parallelism { tp: 8, cp: 1, ep: 8, dp: 2, pp: 1 };
+        job.parallelism = Parallelism { tp: 8, cp: 1, ep: 8, etp: None, dp: 2, pp: 1 };
         for row in of(&job).traffic() {
             assert_eq!(Some(row.volume_bytes), row.printed_bytes, "{row:?}");
         }

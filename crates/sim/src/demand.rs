@@ -77,7 +77,7 @@ impl<'a> Demand<'a> {
     ) {
         let degrees = self.placement.degrees();
         let first = self.placement.block_gpus(a2a.block).start;
-        let slices = degrees.tp * degrees.cp;
+        let groups = self.placement.exchanges();
         for i in 0..degrees.ep {
             for j in (0..degrees.ep).map(|at| destination(i, at)) {
                 let (row, column) = if a2a.transposed { (j, i) } else { (i, j) };
@@ -86,8 +86,9 @@ impl<'a> Demand<'a> {
                 if i == j || bytes == 0 {
                     continue;
                 }
-                for slice in 0..slices {
-                    let gpu = |rank: u32| self.moved.gpu_of(first + rank * slices + slice);
+                for group in 0..groups {
+                    let place = |rank: u32| self.placement.exchange_place(rank, group);
+                    let gpu = |rank: u32| self.moved.gpu_of(first + place(rank));
                     each(gpu(i), gpu(j), bytes);
                 }
             }

@@ -14,7 +14,7 @@ use lightloom_railx::turns::Over;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::{Algorithm, hierarchical};
 use lightloom_workload::{
-    BlockId, Comm, Gating, GroupLimit, Job, Overlap, Scope, TaskGraph, build,
+    Axis, BlockId, Comm, Gating, GroupLimit, Job, Overlap, Scope, TaskGraph, build,
 };
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) fn dimensions(spec: &Spec) -> Vec<u32> {
     let p = spec.parallelism();
     let per_server = u64::from(spec.cluster.gpus_per_server.max(1));
     let (mut gpus, mut servers, mut found) = (1, 1, Vec::new());
-    for degree in [p.tp, p.cp, p.ep, p.dp, p.pp] {
+    for degree in [p.tp, p.cp, p.data_ranks(), p.dp, p.pp] {
         gpus *= u64::from(degree);
         if gpus % per_server == 0 && gpus / per_server % servers == 0 && gpus / per_server > servers
         {
@@ -86,11 +86,20 @@ pub(crate) fn numbered(spec: &Spec) -> Result<Vec<(u32, Groups)>, SimError> {
     Ok(kinds.into_iter().collect())
 }
 
+/// The number of the traffic along an axis inside a block.
+fn along(axis: Axis) -> u32 {
+    match axis {
+        Axis::Tp => 2,
+        Axis::Cp => 3,
+        Axis::Etp => 6,
+    }
+}
+
 /// The kind of traffic, as [`numbered`] has them, of what one block sends, and which block that is.
 pub(crate) fn inside(comm: &Comm) -> Option<(u32, BlockId)> {
     match *comm {
         Comm::AllToAll { block, .. } => Some((0, block)),
-        Comm::Collective { block, over, .. } => Some((2 + over as u32, block)),
+        Comm::Collective { block, over, .. } => Some((along(over), block)),
         _ => None,
     }
 }
@@ -98,7 +107,7 @@ pub(crate) fn inside(comm: &Comm) -> Option<(u32, BlockId)> {
 /// Which circuits a kind of traffic takes where blocks have rails by turns.
 pub(crate) fn over(kind: u32) -> Over {
     match kind {
-        0 | 2 | 3 => Over::Turn,
+        0 | 2 | 3 | 6 => Over::Turn,
         1 => Over::Always,
         _ => Over::Base,
     }
@@ -272,7 +281,7 @@ fn of_job(training: &Training, sent: &mut Sent) -> Result<(), SimError> {
             Comm::Collective { block, over, bytes_per_gpu, .. } => {
                 let groups = placement.axis_groups(block, over);
                 let around = around(&groups, times * bytes_per_gpu);
-                around.into_iter().for_each(|pair| sent.add(2 + over as u32, number(block), pair));
+                around.into_iter().for_each(|pair| sent.add(along(over), number(block), pair));
             }
             Comm::Exchange { .. } => {}
         }
@@ -313,7 +322,7 @@ mod tests {
 
     #[test]
     fn one_stage_sends_what_its_graph_sends() {
-        let parallelism = Parallelism { tp: 2, cp: 2, ep: 8, dp: 2, pp: 1 };
+        let parallelism = Parallelism { tp: 2, cp: 2, ep: 8, etp: None, dp: 2, pp: 1 };
         let training = job(parallelism, 3);
         let mut sent = Sent { per_server: 16, ..Sent::default() };
         of_job(&training, &mut sent).expect("a job");
@@ -337,7 +346,7 @@ mod tests {
 
     #[test]
     fn the_pipelines_ends_count() {
-        let parallelism = Parallelism { tp: 4, cp: 1, ep: 8, dp: 2, pp: 4 };
+        let parallelism = Parallelism { tp: 4, cp: 1, ep: 8, etp: None, dp: 2, pp: 4 };
         let sent = |micro_batches| {
             let mut sent = Sent { per_server: 16, ..Sent::default() };
             of_job(&job(parallelism, micro_batches), &mut sent).expect("a job");

@@ -61,14 +61,13 @@ impl Merging {
         tokens: Option<&[u32]>,
         turns: bool,
     ) -> Vec<(u32, u32, u64)> {
-        let degrees = placement.degrees();
-        let (ranks, slices) = (degrees.ep, degrees.tp * degrees.cp);
+        let ranks = placement.degrees().ep;
         let gpus = placement.block_gpus(a2a.block).map(|rank| moved.gpu_of(rank)).collect();
         let block = Block::new(gpus, self.per_server);
         let mut sent = vec![];
         let mut inside = block.nothing_inside();
-        for slice in 0..slices {
-            let place = |rank: u32| rank * slices + slice;
+        for group in 0..placement.exchanges() {
+            let place = |rank: u32| placement.exchange_place(rank, group);
             let servers: Vec<u32> = (0..ranks).map(|r| block.server[place(r) as usize]).collect();
             let copies = self.copies(gating, a2a.matrix, tokens, servers);
             for owner in 0..ranks {
@@ -163,8 +162,7 @@ pub(crate) fn note(
          ({others:.2} beside its own) and {gpus:.2} GPUs on average"
     );
     let degrees = placement.degrees();
-    let slices = degrees.tp * degrees.cp;
-    let server = |rank: u32| rank * slices / per_server;
+    let server = |rank: u32| rank * placement.exchange_stride() / per_server;
     let all = server(degrees.ep - 1) + 1;
     let Some((groups, most)) = gating.group_limit().filter(|_| all > 1) else {
         return said;

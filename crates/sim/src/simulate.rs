@@ -349,19 +349,29 @@ fn identity(spec: &Spec) -> String {
     }
 }
 
+/// What the GPUs of a block are, in degrees of parallelism.
+fn block_text(parallelism: Parallelism) -> &'static str {
+    match parallelism.etp {
+        None => "tp * cp * ep",
+        Some(_) => "lcm(tp * cp, etp * ep)",
+    }
+}
+
 /// Whether a job's blocks fill servers.
 pub(crate) fn fills(cluster: &Cluster, parallelism: Parallelism) -> Result<(), SimError> {
     let (gpus, wanted) = (cluster.gpus, Placement::new(parallelism).gpus());
     if gpus != wanted {
         return Err(SimError::Input(format!(
-            "cluster.gpus = {gpus}: must be tp * cp * ep * dp * pp = {wanted}"
+            "cluster.gpus = {gpus}: must be {} * dp * pp = {wanted}",
+            block_text(parallelism)
         )));
     }
     let (block, server) = (parallelism.block_size(), cluster.gpus_per_server);
     if server == 0 || (block % server != 0 && server % block != 0) {
         return Err(SimError::Input(format!(
             "cluster.gpus_per_server = {server}: must divide, or be a multiple of, \
-             tp * cp * ep = {block}"
+             {} = {block}",
+            block_text(parallelism)
         )));
     }
     Ok(())

@@ -215,7 +215,7 @@ impl Spec {
         match &self.work {
             Work::Training(training) => training.job.parallelism,
             Work::Collective(collective) => {
-                Parallelism { tp: 1, cp: 1, ep: collective.ranks, dp: 1, pp: 1 }
+                Parallelism { tp: 1, cp: 1, ep: collective.ranks, etp: None, dp: 1, pp: 1 }
             }
         }
     }

@@ -44,7 +44,11 @@ pub(crate) fn table(
                 .iter()
                 .for_each(|&(from, to, bytes)| add("exchange", from, to, bytes)),
             Comm::Collective { block, over, bytes_per_gpu, .. } => {
-                let kind = if over == Axis::Cp { "cp" } else { "tp" };
+                let kind = match over {
+                    Axis::Cp => "cp",
+                    Axis::Tp => "tp",
+                    Axis::Etp => "etp",
+                };
                 for group in placement.axis_groups(block, over) {
                     ring(&group, |from, to| add(kind, from, to, bytes_per_gpu));
                 }

@@ -37,7 +37,8 @@ impl Job {
     pub(crate) fn again(&self, slowdown: f64) -> Vec<Again> {
         let (model, t, compute) = (&self.model, &self.training, &self.compute);
         let tokens = self.tokens_per_rank();
-        let (own, tp) = (tokens as f64 / f64::from(self.sequence_shards()), self.parallelism.tp);
+        let own = tokens as f64 / f64::from(self.sequence_shards());
+        let (tp, etp) = (self.parallelism.tp, self.parallelism.expert_shards());
         let element = f64::from(t.activation_bytes);
         let mut found = Vec::new();
         let mut add = |component, fixed_s, assignment_s| {
@@ -59,12 +60,13 @@ impl Job {
             add(Component::DenseMlp, norm, 0.0);
         }
         if self.repeats(Module::Activations) {
-            // Two are read and one is written, for each token and each element of a TP rank's width.
-            let width =
-                |width: u32| compute.memory_s(3.0 * element * f64::from(width) / f64::from(tp));
-            let shared = f64::from(model.shared_experts) * width(model.shared_intermediate);
-            add(Component::Expert, tokens as f64 * shared, width(model.expert_intermediate));
-            add(Component::DenseMlp, tokens as f64 * width(model.dense_intermediate), 0.0);
+            // Two are read and one is written, for each token and each element of a rank's width.
+            let width = |width: u32, shards: u32| {
+                compute.memory_s(3.0 * element * f64::from(width) / f64::from(shards))
+            };
+            let shared = f64::from(model.shared_experts) * width(model.shared_intermediate, tp);
+            add(Component::Expert, tokens as f64 * shared, width(model.expert_intermediate, etp));
+            add(Component::DenseMlp, tokens as f64 * width(model.dense_intermediate, tp), 0.0);
         }
         found
     }

@@ -3,7 +3,8 @@
 //! Modelled: each block runs its pipeline's [rounds](crate::rounds) in order, one chain of tasks a slot;
 //! two slots of a round share the block ([`crate::overlap`]):
 //! forward attention -> tp -> gate -> dispatch -> tp -> expert -> tp -> combine (a dense layer:
-//! attention -> tp -> MLP -> tp), backward in reverse; sends to neighbouring stages leave the
+//! attention -> tp -> MLP -> tp; where experts are shared by others than TP ranks, routed ones gather over these
+//! and shared ones over TP, one after the other), backward in reverse; sends to neighbouring stages leave the
 //! chain; gradients of a layer are summed, one sum after the other, when the last micro-batch has
 //! left it on all replicas; then the optimizer. Where layers are computed anew, each one's forward chain runs again
 //! before its backward one. Where nothing is trained, there is but the way
@@ -28,6 +29,7 @@ use crate::rounds::{Round, Step, rounds};
 use crate::training::Mode;
 use std::ops::Range;
 
+mod experts;
 mod weights;
 
 /// Builds the task graph of one iteration.
@@ -424,26 +426,6 @@ impl Chain<'_, '_> {
         if self.all.job.training.sequence_parallel { [1, 1] } else { [0, 2] }
     }
 
-    /// Routed and shared experts between two TP collectives: an all-gather of the tokens received
-    /// and a reduce-scatter of the results (backward: their mirror images). See [`Chain::around`].
-    fn expert(&mut self, layer: u32) -> u32 {
-        let job = self.all.job;
-        let hottest = self.hottest(layer);
-        let shared = match job.model.shared_experts {
-            0 => 0,
-            _ => job.tokens_per_rank(),
-        };
-        let [before, behind] = self.around();
-        let bytes = job.tp_bytes(hottest + shared);
-        self.tensor_parallel(layer as i32, u64::from(before) * bytes, before);
-        let time = self.all.profile.expert_time(self.timed_as(), hottest);
-        let time = self.own(Component::Expert, time, hottest);
-        let id = self.add(TaskKind::Expert, layer as i32, Action::Compute(time));
-        self.advance(id..id + 1);
-        self.tensor_parallel(layer as i32, u64::from(behind) * bytes, behind);
-        id
-    }
-
     fn embedding(&mut self) {
         let job = self.all.job;
         let bytes = job.tp_bytes(job.tokens_per_rank());
@@ -492,7 +474,7 @@ impl Chain<'_, '_> {
             block: self.block,
             matrix: self.all.gating.draw(replica, self.micro_batch, layer),
             transposed: !outward,
-            bytes_per_token: job.bytes_per_token(element),
+            bytes_per_token: job.exchange_bytes_per_token(element),
         };
         let id = self.add(kind, layer as i32, Action::Communicate(exchange));
         self.advance(id..id + 1);
@@ -500,16 +482,18 @@ impl Chain<'_, '_> {
 
     /// So many ring collectives over TP in a row, as one task.
     fn tensor_parallel(&mut self, layer: i32, bytes_per_gpu: u64, collectives: u32) {
-        let tp = self.all.job.parallelism.tp;
-        if tp == 1 || collectives == 0 {
+        self.ring(layer, Axis::Tp, bytes_per_gpu, collectives);
+    }
+
+    /// The same over TP, or over the ranks that share experts.
+    fn ring(&mut self, layer: i32, over: Axis, bytes_per_gpu: u64, collectives: u32) {
+        let p = &self.all.job.parallelism;
+        let ranks = if over == Axis::Etp { p.expert_shards() } else { p.tp };
+        if ranks == 1 || collectives == 0 {
             return;
         }
-        let ring = Comm::Collective {
-            block: self.block,
-            over: Axis::Tp,
-            bytes_per_gpu,
-            steps: collectives * (tp - 1),
-        };
+        let steps = collectives * (ranks - 1);
+        let ring = Comm::Collective { block: self.block, over, bytes_per_gpu, steps };
         let id = self.add(TaskKind::TensorParallel, layer, Action::Communicate(ring));
         self.advance(id..id + 1);
     }

@@ -50,9 +50,9 @@ pub enum TaskKind {
 /// What a communication task moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comm {
-    /// GPU (ep = i, cp, tp) of the block sends `tokens[i][j] * bytes_per_token` bytes to GPU
-    /// (ep = j, same cp and tp), or `tokens[j][i]` of them where `transposed`. The GPU's own share
-    /// (i = j) is in the matrix and needs no network.
+    /// In each EP group of the block ([`crate::Placement::exchange_place`]) the GPU of rank i sends
+    /// `tokens[i][j] * bytes_per_token` bytes to that of rank j, or `tokens[j][i]` of them where `transposed`.
+    /// The GPU's own share (i = j) is in the matrix and needs no network.
     AllToAll {
         /// The block whose EP groups exchange tokens.
         block: BlockId,
@@ -60,7 +60,7 @@ pub enum Comm {
         matrix: MatrixId,
         /// Whether the tokens travel back.
         transposed: bool,
-        /// Bytes of one token on one GPU: hidden * bytes per element / TP.
+        /// Bytes of one token on one GPU: hidden * bytes per element / GPUs that share an EP rank's tokens.
         bytes_per_token: u64,
     },
     /// GPU n of one block sends to GPU n of another.

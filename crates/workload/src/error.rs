@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 ///
 /// ```
 /// use lightloom_workload::Parallelism;
-/// let parallelism = Parallelism { tp: 4, cp: 1, ep: 0, dp: 8, pp: 4 };
+/// let parallelism = Parallelism { tp: 4, cp: 1, ep: 0, etp: None, dp: 8, pp: 4 };
 /// assert_eq!(
 ///     parallelism.validate().unwrap_err().to_string(),
 ///     "parallelism.ep = 0: must be between 1 and 4194304"

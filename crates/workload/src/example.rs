@@ -113,7 +113,7 @@ pub fn deepseek_r1() -> Job {
 fn job(model: Model, [tp, cp, ep, dp, pp]: [u32; 5]) -> Job {
     Job {
         model,
-        parallelism: Parallelism { tp, cp, ep, dp, pp },
+        parallelism: Parallelism { tp, cp, ep, etp: None, dp, pp },
         training: Training {
             mode: Mode::Train,
             sequence_length: 4096,

@@ -5,7 +5,8 @@
 //! `micro_batch * sequence_length / cp * top_k` assignments and rounded by largest remainder, so
 //! that rows sum exactly.
 //! Which assignments are of one token is not counted: [`crate::copies`] works it out where copies are merged.
-//! Ignored: no capacity factor, no dropped tokens; the CP ranks of an EP rank route alike.
+//! Ignored: no capacity factor, no dropped tokens; the CP ranks of an EP rank route alike, and so do EP groups of
+//! one block where experts have tensor parallelism of their own ([`crate::folding`]).
 //! Checked: exact row sums, scaling against exact fractions, determinism by seed, hot and empty
 //! experts.
 
@@ -506,8 +507,15 @@ fn notes(shape: [usize; 4], model: &Model, parallelism: &Parallelism, draws: usi
             "iterations reused: {draws} micro-batches draw from {iterations} recorded iterations"
         ));
     }
-    if parallelism.cp > 1 {
-        notes.push("the context-parallel ranks of an EP rank route alike".into());
+    let copies = parallelism.expert_copies();
+    match parallelism.etp {
+        None if copies > 1 => {
+            notes.push("the context-parallel ranks of an EP rank route alike".into());
+        }
+        Some(_) if copies > 1 => {
+            notes.push(format!("the {copies} EP groups of a block route alike"))
+        }
+        _ => {}
     }
     notes
 }

@@ -133,7 +133,8 @@ impl Job {
         shapes::tokens(&self.parallelism, t)
     }
 
-    /// Token assignments that a rank dispatches: the sum of each row of a token matrix.
+    /// Token assignments that an EP rank dispatches, its [`Parallelism::expert_shards`] together: the sum of
+    /// each row of a token matrix.
     pub fn assignments_per_rank(&self) -> u64 {
         shapes::assignments(&self.model, &self.parallelism, &self.training)
     }
@@ -145,7 +146,7 @@ impl Job {
     /// assert_eq!(job.all_to_all_bytes(), 134_217_728);
     /// ```
     pub fn all_to_all_bytes(&self) -> u64 {
-        self.assignments_per_rank() * self.bytes_per_token(self.training.dispatch_bytes)
+        self.assignments_per_rank() * self.exchange_bytes_per_token(self.training.dispatch_bytes)
     }
 
     /// The layers of one chunk of a stage.
@@ -205,7 +206,7 @@ impl Job {
         match self.model.is_moe(layer) {
             true => {
                 let experts = u64::from(self.model.experts / p.ep);
-                (experts * self.model.expert_weights()).div_ceil(p.tp.into())
+                (experts * self.model.expert_weights()).div_ceil(p.expert_shards().into())
             }
             false => 0,
         }
@@ -222,11 +223,32 @@ impl Job {
         u64::from(self.model.hidden / self.sequence_shards()) * u64::from(element_bytes)
     }
 
+    /// GPUs that share what an EP rank sends and receives in an all-to-all.
+    pub(crate) fn exchange_shards(&self) -> u32 {
+        match self.training.sequence_parallel || self.parallelism.tp == 1 {
+            true => self.parallelism.expert_shards(),
+            false => 1, // each TP rank has all tokens, and `shapes::check` has seen that ETP = TP
+        }
+    }
+
+    /// Bytes of one of an EP rank's tokens on each of the GPUs that share them, in an all-to-all.
+    pub(crate) fn exchange_bytes_per_token(&self, element_bytes: u32) -> u64 {
+        u64::from(self.model.hidden / self.exchange_shards()) * u64::from(element_bytes)
+    }
+
     /// What a GPU sends in a ring all-gather (or reduce-scatter) over TP of `tokens` tokens.
     pub(crate) fn tp_bytes(&self, tokens: u64) -> u64 {
-        let tp = self.parallelism.tp;
-        let shard = u64::from(self.model.hidden / tp) * u64::from(self.training.activation_bytes);
-        u64::from(tp - 1) * tokens * shard
+        self.gathered_bytes(self.parallelism.tp, tokens)
+    }
+
+    /// The same over the GPUs that share an expert.
+    pub(crate) fn etp_bytes(&self, tokens: u64) -> u64 {
+        self.gathered_bytes(self.parallelism.expert_shards(), tokens)
+    }
+
+    fn gathered_bytes(&self, ranks: u32, tokens: u64) -> u64 {
+        let element = u64::from(self.training.activation_bytes);
+        u64::from(ranks - 1) * tokens * u64::from(self.model.hidden / ranks) * element
     }
 
     /// What a GPU sends around the CP ring in one pass of one layer: its keys and values, once to

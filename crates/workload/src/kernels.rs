@@ -16,7 +16,7 @@ use crate::kernel::{Kernel, Kernels, Precision, Product, Scores};
 use crate::pipeline::Pass;
 
 impl Job {
-    /// What a component runs for one micro-batch on one GPU; experts where the rank received
+    /// What a component runs for one micro-batch on one GPU; experts where the EP rank received
     /// `assignments` token assignments, evenly over its experts.
     ///
     /// ```
@@ -53,7 +53,8 @@ impl Job {
                 list.elements(own * hidden * (5 + 2 * u64::from(model.top_k)));
             }
             Component::Expert => {
-                let width = u64::from(model.expert_intermediate).div_ceil(tp);
+                let shards = u64::from(self.parallelism.expert_shards());
+                let width = u64::from(model.expert_intermediate).div_ceil(shards);
                 let m = assignments.div_ceil(experts);
                 list.swiglu([m, hidden, width, experts], layers);
             }

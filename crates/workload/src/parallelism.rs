@@ -1,16 +1,17 @@
 //! Degrees of parallelism, and which GPU holds which part (Megatron's order).
 //!
-//! Modelled: `gpu = (((pp * DP + dp) * EP + ep) * CP + cp) * TP + tp`, so that a block (one replica
-//! at one stage) is a run of consecutive GPUs, and its TP ranks are neighbours.
-//! Ignored: other rank orders; expert tensor parallelism of a degree of its own.
+//! Modelled: `gpu = (((pp * DP + dp) * D + data) * CP + cp) * TP + tp`, so that a block (one replica
+//! at one stage) is a run of consecutive GPUs, and its TP ranks are neighbours. D are the block's ranks with
+//! sequences of their own: EP, unless experts have tensor parallelism of their own ([`crate::folding`]).
+//! Ignored: other rank orders.
 //! Checked: the map is a bijection, and each kind of group partitions its stage or block.
 
 use crate::error::{WorkloadError, require, within};
 use serde::Deserialize;
 use std::ops::Range;
 
-/// Degrees of parallelism. `dp` counts replicas of the EP x CP x TP block; each EP rank is a
-/// data-parallel rank of its own for all that is not an expert.
+/// Degrees of parallelism. `dp` counts replicas of the block; each EP rank is a data-parallel rank of its own
+/// for all that is not an expert. With `etp`, see [`crate::folding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parallelism {
@@ -20,13 +21,17 @@ pub struct Parallelism {
     pub cp: u32,
     /// Expert-parallel degree.
     pub ep: u32,
+    /// Tensor-parallel degree of routed experts; without it they are shared by TP as all else is.
+    #[serde(default)]
+    pub etp: Option<u32>,
     /// Replicas of the block.
     pub dp: u32,
     /// Pipeline stages.
     pub pp: u32,
 }
 
-/// One replica at one pipeline stage: EP x CP x TP consecutive GPUs that advance together.
+/// One replica at one pipeline stage: consecutive GPUs that advance together, EP x CP x TP of them unless
+/// there is ETP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId {
     /// Data-parallel replica.
@@ -42,8 +47,8 @@ pub struct Coordinates {
     pub tp: u32,
     /// Context-parallel rank.
     pub cp: u32,
-    /// Expert-parallel rank.
-    pub ep: u32,
+    /// Rank of its block's with sequences of their own: without ETP the expert-parallel rank.
+    pub data: u32,
     /// Data-parallel replica.
     pub dp: u32,
     /// Pipeline stage.
@@ -55,7 +60,8 @@ pub struct Coordinates {
 pub enum Scope {
     /// Everything but routed experts: summed over EP x CP x DP, for each TP rank.
     Dense,
-    /// Routed experts: summed over CP x DP, for each EP and TP rank.
+    /// Routed experts: summed over CP x DP, for each EP and TP rank; with ETP over EDP, for each EP and
+    /// ETP rank.
     Expert,
 }
 
@@ -66,26 +72,28 @@ pub enum Axis {
     Tp,
     /// Over context-parallel ranks.
     Cp,
+    /// Over the ranks that share an expert's matrices, where ETP is given: consecutive GPUs.
+    Etp,
 }
 
 /// Where each rank lives.
 ///
 /// ```
 /// use lightloom_workload::{BlockId, Parallelism, Placement};
-/// let placement = Placement::new(Parallelism { tp: 4, cp: 1, ep: 8, dp: 8, pp: 4 });
+/// let placement = Placement::new(Parallelism { tp: 4, cp: 1, ep: 8, etp: None, dp: 8, pp: 4 });
 /// assert_eq!(placement.gpus(), 1024);
 /// assert_eq!(placement.block_gpus(BlockId { replica: 1, stage: 0 }), 32..64);
 /// assert_eq!(placement.gpu(3, 0, 7, 7, 3), 1023);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    degrees: Parallelism,
+    pub(crate) degrees: Parallelism,
     /// Whether stage s holds the layers of the last but s, too.
     mirrored: bool,
 }
 
 /// More GPUs than this are refused, so that every index fits in 32 bits.
-const MOST_GPUS: u32 = 1 << 22;
+pub(crate) const MOST_GPUS: u32 = 1 << 22;
 
 impl Parallelism {
     /// Checks that every degree is at least 1 and that their product is a cluster.
@@ -103,17 +111,12 @@ impl Parallelism {
         let mut gpus = 1u64;
         for (key, degree) in degrees {
             within(key, degree, 1..=MOST_GPUS)?;
-            gpus *= u64::from(degree);
-            require(gpus <= u64::from(MOST_GPUS), key, degree, || {
+            gpus = gpus.saturating_mul(degree.into());
+            require(gpus <= u64::from(MOST_GPUS) || self.etp.is_some(), key, degree, || {
                 format!("tp * cp * ep * dp * pp must be at most {MOST_GPUS} GPUs")
             })?;
         }
-        Ok(())
-    }
-
-    /// GPUs of one block, EP x CP x TP. Meaningful for validated degrees.
-    pub fn block_size(&self) -> u32 {
-        self.ep.saturating_mul(self.cp).saturating_mul(self.tp)
+        self.validate_etp()
     }
 
     /// GPUs of the job. Meaningful for validated degrees.
@@ -135,7 +138,7 @@ impl Placement {
     }
 
     /// Stages that hold the layers of one.
-    fn copies(&self, stage: u32) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn copies(&self, stage: u32) -> impl Iterator<Item = u32> + use<> {
         let other = self.degrees.pp - 1 - stage;
         let both = self.mirrored.then_some(stage.max(other));
         std::iter::once(if self.mirrored { stage.min(other) } else { stage }).chain(both)
@@ -152,9 +155,9 @@ impl Placement {
     }
 
     /// The GPU at these ranks.
-    pub fn gpu(&self, tp: u32, cp: u32, ep: u32, dp: u32, pp: u32) -> u32 {
+    pub fn gpu(&self, tp: u32, cp: u32, data: u32, dp: u32, pp: u32) -> u32 {
         let d = &self.degrees;
-        (((pp * d.dp + dp) * d.ep + ep) * d.cp + cp) * d.tp + tp
+        (((pp * d.dp + dp) * d.data_ranks() + data) * d.cp + cp) * d.tp + tp
     }
 
     /// The ranks of a GPU: the inverse of [`Placement::gpu`].
@@ -162,8 +165,8 @@ impl Placement {
         let d = &self.degrees;
         let (tp, rest) = (gpu % d.tp, gpu / d.tp);
         let (cp, rest) = (rest % d.cp, rest / d.cp);
-        let (ep, rest) = (rest % d.ep, rest / d.ep);
-        Coordinates { tp, cp, ep, dp: rest % d.dp, pp: rest / d.dp }
+        let (data, rest) = (rest % d.data_ranks(), rest / d.data_ranks());
+        Coordinates { tp, cp, data, dp: rest % d.dp, pp: rest / d.dp }
     }
 
     /// The GPUs of a block, consecutive.
@@ -185,29 +188,34 @@ impl Placement {
         (0..pp).flat_map(move |stage| (0..dp).map(move |replica| BlockId { replica, stage }))
     }
 
-    /// The GPU of a block at ranks (tp, cp, ep).
-    pub fn gpu_in_block(&self, block: BlockId, tp: u32, cp: u32, ep: u32) -> u32 {
-        self.gpu(tp, cp, ep, block.replica, block.stage)
+    /// The GPU of a block at ranks (tp, cp, data).
+    pub fn gpu_in_block(&self, block: BlockId, tp: u32, cp: u32, data: u32) -> u32 {
+        self.gpu(tp, cp, data, block.replica, block.stage)
     }
 
     /// The rings of a block along an axis, each in rank order.
     ///
     /// ```
     /// use lightloom_workload::{Axis, BlockId, Parallelism, Placement};
-    /// let placement = Placement::new(Parallelism { tp: 2, cp: 2, ep: 1, dp: 1, pp: 1 });
+    /// let placement = Placement::new(Parallelism { tp: 2, cp: 2, ep: 1, etp: None, dp: 1, pp: 1 });
     /// let block = BlockId { replica: 0, stage: 0 };
     /// assert_eq!(placement.axis_groups(block, Axis::Tp), [[0, 1], [2, 3]]);
     /// assert_eq!(placement.axis_groups(block, Axis::Cp), [[0, 2], [1, 3]]);
     /// ```
     pub fn axis_groups(&self, block: BlockId, axis: Axis) -> Vec<Vec<u32>> {
-        let Parallelism { tp, cp, ep, .. } = self.degrees;
-        let at = |e, c, t| self.gpu_in_block(block, t, c, e);
-        (0..ep)
-            .flat_map(|e| match axis {
-                Axis::Tp => (0..cp)
-                    .map(|c| (0..tp).map(|t| at(e, c, t)).collect())
+        let Parallelism { tp, cp, .. } = self.degrees;
+        if axis == Axis::Etp {
+            let shards = self.degrees.expert_shards() as usize;
+            let gpus: Vec<u32> = self.block_gpus(block).collect();
+            return gpus.chunks(shards).map(<[u32]>::to_vec).collect();
+        }
+        let at = |data, c, t| self.gpu_in_block(block, t, c, data);
+        (0..self.degrees.data_ranks())
+            .flat_map(|data| match axis {
+                Axis::Cp => (0..tp)
+                    .map(|t| (0..cp).map(|c| at(data, c, t)).collect())
                     .collect::<Vec<Vec<u32>>>(),
-                Axis::Cp => (0..tp).map(|t| (0..cp).map(|c| at(e, c, t)).collect()).collect(),
+                _ => (0..cp).map(|c| (0..tp).map(|t| at(data, c, t)).collect()).collect(),
             })
             .collect()
     }
@@ -216,25 +224,31 @@ impl Placement {
     pub fn gradient_group_size(&self, scope: Scope) -> u32 {
         let d = &self.degrees;
         let copies = if self.mirrored { 2 } else { 1 };
-        match scope {
-            Scope::Dense => copies * d.ep * d.cp * d.dp,
-            Scope::Expert => copies * d.cp * d.dp,
-        }
+        copies
+            * d.dp
+            * match scope {
+                Scope::Dense => d.data_ranks() * d.cp,
+                Scope::Expert => d.expert_copies(),
+            }
     }
 
     /// The groups over which a stage's gradients are summed, each in ascending order of GPUs.
     ///
     /// ```
     /// use lightloom_workload::{Parallelism, Placement, Scope};
-    /// let placement = Placement::new(Parallelism { tp: 1, cp: 1, ep: 2, dp: 2, pp: 1 });
+    /// let placement = Placement::new(Parallelism { tp: 1, cp: 1, ep: 2, etp: None, dp: 2, pp: 1 });
     /// assert_eq!(placement.gradient_groups(0, Scope::Dense), [[0, 1, 2, 3]]);
     /// assert_eq!(placement.gradient_groups(0, Scope::Expert), [[0, 2], [1, 3]]);
     /// ```
     pub fn gradient_groups(&self, stage: u32, scope: Scope) -> Vec<Vec<u32>> {
-        let Parallelism { tp, cp, ep, dp, .. } = self.degrees;
+        if scope == Scope::Expert && self.degrees.etp.is_some() {
+            return self.folded_gradient_groups(stage);
+        }
+        let Parallelism { tp, cp, dp, .. } = self.degrees;
+        let data = self.degrees.data_ranks();
         let experts = match scope {
             Scope::Dense => 1,
-            Scope::Expert => ep,
+            Scope::Expert => data,
         };
         let mut groups = Vec::with_capacity((experts * tp) as usize);
         for first in 0..experts {
@@ -242,7 +256,7 @@ impl Placement {
                 let mut group = Vec::with_capacity(self.gradient_group_size(scope) as usize);
                 for stage in self.copies(stage) {
                     for d in 0..dp {
-                        for e in (first..ep).step_by(experts as usize) {
+                        for e in (first..data).step_by(experts as usize) {
                             group.extend((0..cp).map(|c| self.gpu(t, c, e, d, stage)));
                         }
                     }
@@ -260,8 +274,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn placements() -> impl Strategy<Value = Placement> {
-        (1u32..4, 1u32..4, 1u32..5, 1u32..4, 1u32..4)
-            .prop_map(|(tp, cp, ep, dp, pp)| Placement::new(Parallelism { tp, cp, ep, dp, pp }))
+        let etp = prop::option::of(1u32..5);
+        (1u32..4, 1u32..4, 1u32..5, etp, 1u32..4, 1u32..4).prop_map(|(tp, cp, ep, etp, dp, pp)| {
+            Placement::new(Parallelism { tp, cp, ep, etp, dp, pp })
+        })
     }
 
     /// Every GPU of `range` in exactly one group.
@@ -276,7 +292,7 @@ mod tests {
         fn ranks_and_gpus_are_a_bijection(placement in placements()) {
             for gpu in 0..placement.gpus() {
                 let c = placement.coordinates(gpu);
-                prop_assert_eq!(placement.gpu(c.tp, c.cp, c.ep, c.dp, c.pp), gpu);
+                prop_assert_eq!(placement.gpu(c.tp, c.cp, c.data, c.dp, c.pp), gpu);
                 let block = placement.block_of(gpu);
                 prop_assert_eq!(block, BlockId { replica: c.dp, stage: c.pp });
                 prop_assert!(placement.block_gpus(block).contains(&gpu));
@@ -289,7 +305,7 @@ mod tests {
         fn groups_partition_and_share_what_they_should(placement in placements()) {
             let d = placement.degrees();
             for block in placement.blocks() {
-                for axis in [Axis::Tp, Axis::Cp] {
+                for axis in [Axis::Tp, Axis::Cp, Axis::Etp] {
                     let groups = placement.axis_groups(block, axis);
                     prop_assert!(partitions(&groups, placement.block_gpus(block)));
                 }
@@ -305,8 +321,11 @@ mod tests {
                         let first = placement.coordinates(group[0]);
                         for &gpu in group {
                             let c = placement.coordinates(gpu);
-                            prop_assert_eq!((c.tp, c.pp), (first.tp, stage));
-                            prop_assert!(scope == Scope::Dense || c.ep == first.ep);
+                            prop_assert_eq!(c.pp, stage);
+                            if scope == Scope::Dense || d.etp.is_none() {
+                                prop_assert_eq!(c.tp, first.tp);
+                                prop_assert!(scope == Scope::Dense || c.data == first.data);
+                            }
                         }
                     }
                 }
@@ -316,7 +335,8 @@ mod tests {
 
     #[test]
     fn more_gpus_than_any_cluster_has_are_refused() {
-        let huge = Parallelism { tp: 1 << 22, cp: 1 << 22, ep: 1 << 22, dp: 1 << 22, pp: 1 << 22 };
+        let most = 1 << 22;
+        let huge = Parallelism { tp: most, cp: most, ep: most, etp: None, dp: most, pp: most };
         assert!(huge.validate().unwrap_err().to_string().starts_with("parallelism.cp = 4194304:"));
     }
 }

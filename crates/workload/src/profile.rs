@@ -67,7 +67,8 @@ impl Profile {
             weight_bytes: f64::from(job.weight_bytes()),
         };
         let tokens = load(job.tokens_per_rank());
-        let assignments = load(job.assignments_per_rank());
+        let of_experts = |tokens| Load { tp: f64::from(p.expert_shards()), ..load(tokens) };
+        let assignments = of_experts(job.assignments_per_rank());
         let local_experts = model.experts / p.ep;
         let sequence = job.training.sequence_length;
         let mut works = vec![
@@ -126,7 +127,7 @@ impl Profile {
                         }
                         None if by_shape => ExpertTime::Shape(Arc::new(job.clone())),
                         None => {
-                            let fixed = model.expert_work(load(0), local_experts).bytes;
+                            let fixed = model.expert_work(of_experts(0), local_experts).bytes;
                             ExpertTime::Roofline {
                                 flop_s: passes * compute.matmul_s(work.flops) / assignments.tokens,
                                 memory_fixed_s: passes * compute.memory_s(fixed),

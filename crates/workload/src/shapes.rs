@@ -32,6 +32,7 @@ pub(crate) fn check(
     multiple("model.attention.heads", heads, "parallelism.tp", p.tp)?;
     let length = training.sequence_length;
     multiple("training.sequence_length", length, "parallelism.cp", p.cp)?;
+    folded(model, p, training)?;
     overlap(model, p, training)?;
     serving(p, training)?;
     let chunks = u64::from(p.pp) * u64::from(training.virtual_stages);
@@ -61,6 +62,14 @@ pub(crate) fn check(
     require(assignments <= 1 << 31, "training.micro_batch", training.micro_batch, || {
         "micro_batch * sequence_length * top_k must be at most 2^31".into()
     })?;
+    // An EP rank of more GPUs than attention's TP ranks has the tokens of several of these.
+    let wider = p.expert_shards().div_ceil(p.tp);
+    require(
+        assignments * u128::from(wider) <= 1 << 31,
+        "parallelism.etp",
+        p.expert_shards(),
+        || "micro_batch * sequence_length * top_k * etp / tp must be at most 2^31".into(),
+    )?;
     let volume = assignments * u128::from(p.ep) * u128::from(model.hidden) * 64;
     require(volume < 1 << 62, "parallelism.ep", p.ep, || {
         "one all-to-all would move more than 2^56 elements".into()
@@ -69,9 +78,34 @@ pub(crate) fn check(
     // alone.
     let runs = u64::from(p.dp) * u64::from(training.micro_batches);
     let each = if training.recompute == Recompute::Full { 30 } else { 20 };
+    // Routed and shared experts gather apart, if they are shared by different GPUs.
+    let each = each + if p.expert_shards() == p.tp { 0 } else { 6 };
     let tasks = runs.saturating_mul(each * u64::from(model.layers) + 16 * chunks);
     require(tasks <= MOST_TASKS, "training.micro_batches", training.micro_batches, || {
         format!("the iteration would have about {tasks} tasks; allowed are {MOST_TASKS}")
+    })
+}
+
+/// Whether experts can have tensor parallelism of their own.
+fn folded(model: &Model, p: &Parallelism, training: &Training) -> Result<(), WorkloadError> {
+    let Some(etp) = p.etp else { return Ok(()) };
+    let key = "parallelism.etp";
+    require(model.experts > 0, key, etp, || {
+        "must be left out, as model.experts = 0: there is nothing to share".into()
+    })?;
+    multiple("model.hidden", model.hidden, key, etp)?;
+    // Otherwise TP ranks would send the same tokens to different GPUs (Megatron-Core refuses it, too).
+    let apart = training.sequence_parallel || p.tp == 1;
+    require(apart || etp == p.tp, key, etp, || {
+        format!("must be parallelism.tp = {} without training.sequence_parallel", p.tp)
+    })?;
+    let tokens = tokens(p, training) * u64::from(etp);
+    require(tokens % u64::from(p.tp) == 0, "training.micro_batch", training.micro_batch, || {
+        format!(
+            "its tokens on a CP rank times parallelism.etp = {etp} must be a multiple of \
+             parallelism.tp = {}: each GPU sends its own",
+            p.tp
+        )
     })
 }
 
@@ -146,7 +180,9 @@ pub(crate) fn tokens(p: &Parallelism, training: &Training) -> u64 {
     u64::from(training.micro_batch) * u64::from(each)
 }
 
-/// Token assignments that one EP rank sends from each of its CP ranks.
+/// Token assignments that one EP rank sends from each of its CP ranks; with ETP those of as many GPUs as share
+/// an expert, of which each has a TP-th of the tokens.
 pub(crate) fn assignments(model: &Model, p: &Parallelism, training: &Training) -> u64 {
-    tokens(p, training) * u64::from(model.top_k)
+    let tokens = tokens(p, training) * u64::from(p.expert_shards()) / u64::from(p.tp);
+    tokens * u64::from(model.top_k)
 }

@@ -11,7 +11,7 @@ use crate::training::Mode;
 /// Bytes sent in one iteration by all GPUs, by parallelism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volumes {
-    /// Tensor and sequence parallelism.
+    /// Tensor and sequence parallelism, experts' included.
     pub tp_bytes: u128,
     /// Rings of context parallelism.
     pub cp_bytes: u128,
@@ -36,6 +36,7 @@ impl Job {
         let tokens = self.tokens_per_rank();
         let assignments = self.assignments_per_rank();
         let ring = |tokens| u128::from(self.tp_bytes(tokens));
+        let of_experts = u128::from(self.etp_bytes(assignments));
         let shared = if model.shared_experts > 0 { tokens } else { 0 };
         let passes = if t.mode == Mode::Train { 2 } else { 1 };
         // Layers that are computed anew send once more what they send forward.
@@ -44,9 +45,9 @@ impl Job {
         let tp = of_layers
             * (2 * layers * ring(tokens)
                 + 2 * (layers - moe) * ring(tokens)
-                + 2 * moe * ring(assignments + shared))
+                + 2 * moe * (of_experts + ring(shared)))
             + passes * 2 * ring(tokens);
-        let sent = |element: u32| u128::from(assignments * self.bytes_per_token(element));
+        let sent = |element: u32| u128::from(assignments * self.exchange_bytes_per_token(element));
         let ep = match p.ep {
             1 => 0,
             _ => of_layers * moe * (sent(t.dispatch_bytes) + sent(t.activation_bytes)),

@@ -39,6 +39,7 @@ COMMANDS = {
     "study": "Ask when something pays: pictures over demand, switches and compute.",
     "compute": "Measure what a device needs for a job's matrix products.",
     "memory": "Show what a job's GPUs hold, by component and stage, and whether it fits.",
+    "parallelism": "List how a job may lie on its GPUs, with memory and time, the fastest first.",
     "cost": "Count and price the network of each fabric.",
     "spec": "Show what a specification means, value by value.",
     "trace": "Record, import, generate and show gating traces.",

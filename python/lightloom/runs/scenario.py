@@ -169,7 +169,7 @@ def tokens(scenario: Scenario) -> int:
     1024
     """
     training = scenario.training
-    sequences = training.micro_batch * training.micro_batches * scenario.parallelism.ep
+    sequences = training.micro_batch * training.micro_batches * scenario.parallelism.data_ranks
     each = 1 if training.mode == "decode" else training.sequence_length
     return each * sequences * scenario.dp
 
@@ -253,7 +253,9 @@ def sizes(core: Mapping[str, Any]) -> tuple[float, float]:
     model, training, parallelism = core["model"], core["training"], core["parallelism"]
     passes = training["micro_batches"] * parallelism["dp"]
     each = 1 if training["mode"] == "decode" else training["sequence_length"]
-    tokens = each * training["micro_batch"] * passes * parallelism["ep"]
+    split = parallelism["tp"] * parallelism["cp"] * parallelism["pp"]
+    sequences = training["micro_batch"] * training["micro_batches"]
+    tokens = each * sequences * (core["cluster"]["gpus"] // split)
     sent = 4 * tokens * model["top_k"] * model["hidden"] * training["dispatch_bytes"]
     return 16 * model["layers"] * passes, sent * model["layers"] / _PACKET_BYTES
 

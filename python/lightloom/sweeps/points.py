@@ -13,6 +13,7 @@ from typing import Any
 from lightloom.errors import InputError
 from lightloom.resolve import job_source, resolved, stacked
 from lightloom.scenario import Scenario, leaves
+from lightloom.sections import block_size
 from lightloom.sweeps.axes import Axes, named
 
 
@@ -98,11 +99,12 @@ def own_micro_batches(points: Sequence[Point]) -> int:
 def _flat(tree: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a filter reads: every value by dotted key, and what was chosen by name."""
     flat = {**values, **dict(leaves(tree))}
-    shares = [flat.get(f"parallelism.{name}") for name in ("tp", "cp", "ep", "pp")]
+    shares = {name: flat.get(f"parallelism.{name}") for name in ("tp", "cp", "ep", "etp", "pp")}
+    tp, cp, ep, etp, pp = (
+        share if isinstance(share, int) and share > 0 else 1 for share in shares.values()
+    )
     gpus = flat.get("cluster.gpus")
-    block = 1
-    for share in shares:
-        block *= share if isinstance(share, int) and share > 0 else 1
     if isinstance(gpus, int):
+        block = block_size(tp, cp, ep, None if shares["etp"] is None else etp) * pp
         flat["parallelism.dp"] = gpus // block if gpus % block == 0 else gpus / block
     return flat

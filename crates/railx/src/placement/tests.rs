@@ -16,7 +16,7 @@ fn phase(degrees: [u32; 5], sequence_length: u32) -> Phase {
     let [tp, cp, ep, dp, pp] = degrees;
     let work = Work {
         model: example::mixtral_8x7b().model,
-        parallelism: Parallelism { tp, cp, ep, dp, pp },
+        parallelism: Parallelism { tp, cp, ep, etp: None, dp, pp },
         sequence_length,
         micro_batch: 1,
         micro_batches: 16,

@@ -71,7 +71,9 @@ fn shapes() -> impl Strategy<Value = (Parallelism, u32)> {
         Just((1, 1, 8, 16)),
         Just((1, 1, 6, 3)),
     ]
-    .prop_map(|(tp, cp, ep, per_server)| (Parallelism { tp, cp, ep, dp: 2, pp: 1 }, per_server))
+    .prop_map(|(tp, cp, ep, per_server)| {
+        (Parallelism { tp, cp, ep, etp: None, dp: 2, pp: 1 }, per_server)
+    })
 }
 
 proptest! {
@@ -145,7 +147,7 @@ proptest! {
 #[test]
 fn a_gpu_that_hands_over_keeps_its_own() {
     // Two servers of two ranks, every token to all four experts: it crosses once, and is handed on once.
-    let parallelism = Parallelism { tp: 1, cp: 1, ep: 4, dp: 1, pp: 1 };
+    let parallelism = Parallelism { tp: 1, cp: 1, ep: 4, etp: None, dp: 1, pp: 1 };
     let mut job = job(parallelism, 4, true);
     job.model.experts = 4;
     let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).expect("fits");
@@ -166,7 +168,7 @@ fn a_gpu_that_hands_over_keeps_its_own() {
 
 #[test]
 fn tokens_that_are_predicted_are_merged_as_those_of_a_matrix() {
-    let parallelism = Parallelism { tp: 1, cp: 1, ep: 8, dp: 1, pp: 1 };
+    let parallelism = Parallelism { tp: 1, cp: 1, ep: 8, etp: None, dp: 1, pp: 1 };
     let sums = [true, false].map(|merged| {
         let job = job(parallelism, 4, merged);
         let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).expect("fits");
@@ -187,7 +189,7 @@ fn tokens_that_are_predicted_are_merged_as_those_of_a_matrix() {
 
 #[test]
 fn ranks_that_moved_are_found_where_they_are() {
-    let parallelism = Parallelism { tp: 1, cp: 1, ep: 8, dp: 1, pp: 1 };
+    let parallelism = Parallelism { tp: 1, cp: 1, ep: 8, etp: None, dp: 1, pp: 1 };
     let job = job(parallelism, 4, true);
     let (gating, placement) = (gating(&job, 5), Placement::new(parallelism));
     let mut demand = Demand::new(&placement, &gating, 4);

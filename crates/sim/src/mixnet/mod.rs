@@ -190,7 +190,7 @@ impl<'a> Optical<'a> {
         // A block's all-to-alls are chained, so any topological order has them in order.
         for task in job.graph.topological_order().unwrap_or_default() {
             if let Some(Comm::AllToAll { block, .. }) = job.graph.communication(task) {
-                if optical.serves(*block) {
+                if optical.serves() {
                     let region = optical.region(*block);
                     optical.regions[region].sequence.push(task);
                 }
@@ -203,9 +203,9 @@ impl<'a> Optical<'a> {
         Ok(optical)
     }
 
-    /// Whether a block spans servers, and so has circuits.
-    fn serves(&self, block: BlockId) -> bool {
-        self.placement.block_gpus(block).len() as u32 > self.fabric.cluster().gpus_per_server
+    /// Whether a block's EP groups span servers, and so have circuits.
+    fn serves(&self) -> bool {
+        self.placement.degrees().exchange_span() > self.fabric.cluster().gpus_per_server
     }
 
     /// Which of the job's regions holds a block.
@@ -295,7 +295,7 @@ impl Medium for Optical<'_> {
         turn: Turn,
         orders: &mut Orders,
     ) -> Result<&'static str, String> {
-        if !self.serves(a2a.block) {
+        if !self.serves() {
             return by_packets(self, state, a2a, turn, orders);
         }
         let (region, now) = (self.region(a2a.block), turn.now);
@@ -330,7 +330,7 @@ impl Medium for Optical<'_> {
         now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {
-        if !self.serves(block) {
+        if !self.serves() {
             return Ok(());
         }
         let region = self.region(block);

@@ -285,10 +285,13 @@ pub(super) fn alone(
         Comm::AllToAll { block, bytes_per_token, .. } => {
             let gpus = placement.block_gpus(block).len() as u128;
             let servers = gpus.div_ceil(u128::from(cluster.gpus_per_server)).max(1);
+            // Of these an EP group is in so many.
+            let span = u128::from(placement.degrees().exchange_span());
+            let near = span.div_ceil(u128::from(cluster.gpus_per_server)).max(1);
             let tokens = u128::from(gating.assignments_per_rank());
             let leave = match merged {
                 Some(tokens) => tokens * u128::from(bytes_per_token),
-                None => gpus * tokens * u128::from(bytes_per_token) * (servers - 1) / servers,
+                None => gpus * tokens * u128::from(bytes_per_token) * (near - 1) / near,
             };
             time(leave / servers, all)
         }

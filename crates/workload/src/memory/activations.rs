@@ -4,8 +4,8 @@
 //! their inputs and outputs, 4 t h / s; attention keeps queries, keys, values and its output, shared by TP, and
 //! a sum of exponentials a query and head in fp32; latent attention, in its training form, keeps both
 //! compressions before and behind their norms and each head's queries, keys and values; an MLP keeps gate, up
-//! and their product; experts keep their input whole on each TP rank, for it is gathered behind the all-to-all,
-//! and as an MLP; the router keeps probabilities in fp32. What products with weights read is kept at 8 bits
+//! and their product; experts keep their input whole on each of the ranks that share an expert, for it is gathered
+//! behind the all-to-all, and as an MLP; the router keeps probabilities in fp32. What products with weights read is kept at 8 bits
 //! where they are at 8 bits, and nothing is kept twice: a norm's output is what the product behind it reads.
 //! The weighting of experts' outputs is fused into their activation (Megatron-Core), so that what comes back
 //! from experts is not kept.
@@ -36,6 +36,8 @@ struct Sizes {
     received: u128,
     hidden: u128,
     tp: u128,
+    /// GPUs that share an expert.
+    etp: u128,
     /// Bytes of an element, and of one that a product with weights reads.
     element: u128,
     read: u128,
@@ -52,6 +54,7 @@ impl Sizes {
             received: (even * memory.expert_load).ceil() as u128,
             hidden: job.model.hidden.into(),
             tp: job.parallelism.tp.into(),
+            etp: job.parallelism.expert_shards().into(),
             element,
             read: match job.compute.products.precision {
                 Precision::Fp8 => 1,
@@ -95,21 +98,21 @@ impl Job {
         if kept(Module::Norms) {
             norms += 2 * s.read * s.own * s.hidden;
         }
-        let swiglu = |tokens: u128, width: u128| {
+        let swiglu = |tokens: u128, width: u128, shards: u128| {
             let product = if kept(Module::Activations) { s.read } else { 0 };
-            tokens * (2 * s.element + product) * width.div_ceil(s.tp)
+            tokens * (2 * s.element + product) * width.div_ceil(shards)
         };
         let (mlp, experts, router) = match model.is_moe(layer) {
             true => {
                 let shared = u128::from(model.shared_experts);
-                let own = swiglu(s.received, model.expert_intermediate.into());
+                let own = swiglu(s.received, model.expert_intermediate.into(), s.etp);
                 (
-                    swiglu(s.tokens, shared * u128::from(model.shared_intermediate)),
+                    swiglu(s.tokens, shared * u128::from(model.shared_intermediate), s.tp),
                     s.read * s.received * s.hidden + own,
                     SINGLE * s.own * u128::from(model.experts),
                 )
             }
-            false => (swiglu(s.tokens, model.dense_intermediate.into()), 0, 0),
+            false => (swiglu(s.tokens, model.dense_intermediate.into(), s.tp), 0, 0),
         };
         Parts::of(&[
             (Holds::Norms, norms),
@@ -157,11 +160,12 @@ impl Job {
         let attention: u64 = model.attention.projection_widths().iter().sum();
         let attention = s.shard(attention + model.attention.score_widths()[1], s.element);
         // Of the output, the product, gate and up.
-        let swiglu =
-            |tokens: u128, width: u128| s.element * tokens * (s.hidden + 3 * width.div_ceil(s.tp));
+        let swiglu = |tokens: u128, width: u128, shards: u128| {
+            s.element * tokens * (s.hidden + 3 * width.div_ceil(shards))
+        };
         let network = match model.is_moe(layer) {
-            true => swiglu(s.received, model.expert_intermediate.into()),
-            false => swiglu(s.tokens, model.dense_intermediate.into()),
+            true => swiglu(s.received, model.expert_intermediate.into(), s.etp),
+            false => swiglu(s.tokens, model.dense_intermediate.into(), s.tp),
         };
         s.element * s.own * s.hidden + attention.max(network)
     }
@@ -172,7 +176,7 @@ impl Job {
             return 0;
         }
         let s = Sizes::of(self, memory);
-        let width = s.hidden / u128::from(self.sequence_shards());
+        let width = s.hidden / u128::from(self.exchange_shards());
         s.element * width * (u128::from(self.assignments_per_rank()) + s.received)
     }
 

@@ -6,17 +6,19 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 
 /// Small jobs of every shape: dense layers first and between others, shared experts, both attentions,
-/// tied embeddings, all five dimensions.
+/// tied embeddings, all five dimensions, experts with tensor parallelism of their own.
 pub(crate) fn small_job() -> impl Strategy<Value = Job> {
-    let degrees = (0u32..3, 0u32..3, 0u32..3, 1u32..4, 1u32..5);
+    let etp = prop::option::of(0u32..3);
+    let degrees = (0u32..3, 0u32..3, 0u32..3, etp, 1u32..4, 1u32..5);
     let shape = (1u32..5, 0u32..3, 1u32..4, any::<bool>(), 0u32..2, any::<bool>());
     let training = (1u32..4, 1u32..4, any::<bool>(), 1u32..3);
     (degrees, shape, training).prop_map(|(degrees, shape, training)| {
-        let (tp, cp, ep, dp, pp) = degrees;
+        let (tp, cp, ep, etp, dp, pp) = degrees;
         let (layers_a_part, dense_layers, moe_layer_step, latent, shared_experts, tied) = shape;
         let (rounds, virtual_stages, overlap_gradients, dispatch_bytes) = training;
         let mut job = example::mixtral_8x7b();
-        job.parallelism = Parallelism { tp: 1 << tp, cp: 1 << cp, ep: 1 << ep, dp, pp };
+        let etp = etp.map(|etp| 1 << etp);
+        job.parallelism = Parallelism { tp: 1 << tp, cp: 1 << cp, ep: 1 << ep, etp, dp, pp };
         let virtual_stages = if pp == 1 { 1 } else { virtual_stages };
         job.training.virtual_stages = virtual_stages;
         job.training.schedule = match virtual_stages {
@@ -102,7 +104,9 @@ fn sent(job: &Job, gating: &Gating, comm: &Comm) -> u128 {
     match *comm {
         Comm::AllToAll { matrix, bytes_per_token, .. } => {
             let tokens = gating.matrix(matrix).iter().map(|&n| u128::from(n));
-            tokens.sum::<u128>() * u128::from(bytes_per_token) * u128::from(p.cp * p.tp)
+            tokens.sum::<u128>()
+                * u128::from(bytes_per_token)
+                * u128::from(job.placement().exchanges())
         }
         Comm::Send { bytes_per_gpu, .. } | Comm::Collective { bytes_per_gpu, .. } => {
             block * u128::from(bytes_per_gpu)
@@ -174,7 +178,11 @@ proptest! {
                         prop_assert_eq!(count(TaskKind::DenseMlp, layer), 1 - moe);
                         prop_assert_eq!(count(TaskKind::Dispatch, layer), exchange);
                         prop_assert_eq!(count(TaskKind::Combine, layer), exchange);
-                        let rings = if p.tp > 1 { 2 + moe } else { 0 };
+                        let together = p.expert_shards() == p.tp;
+                        let shared = u32::from(together || job.model.shared_experts > 0);
+                        let routed = u32::from(!together && p.expert_shards() > 1);
+                        let of_tp = if p.tp > 1 { 2 - moe + 2 * moe * shared } else { 0 };
+                        let rings = of_tp + 2 * moe * routed;
                         prop_assert_eq!(count(TaskKind::TensorParallel, layer), rings);
                     }
                 }
@@ -184,8 +192,9 @@ proptest! {
         }
         for layer in 0..job.model.layers {
             let sums = |kind| census.get(&(kind, Pass::None, 0, layer as i32, -1)).copied().unwrap_or(0);
-            let dense = u32::from(p.ep * p.cp * p.dp > 1);
-            let expert = u32::from(p.cp * p.dp > 1 && job.model.is_moe(layer));
+            let members = |scope| job.placement().gradient_group_size(scope);
+            let dense = u32::from(members(Scope::Dense) > 1);
+            let expert = u32::from(members(Scope::Expert) > 1 && job.model.is_moe(layer));
             prop_assert_eq!(sums(TaskKind::DenseGradient), dense);
             prop_assert_eq!(sums(TaskKind::ExpertGradient), expert);
         }
@@ -297,7 +306,7 @@ proptest! {
 /// so few picoseconds is less than half of one.
 pub(crate) fn even_job(pp: u32, virtual_stages: u32, micro_batches: u32, forward_ps: u64) -> Job {
     let mut job = example::mixtral_8x7b();
-    job.parallelism = Parallelism { tp: 1, cp: 1, ep: 2, dp: 1, pp };
+    job.parallelism = Parallelism { tp: 1, cp: 1, ep: 2, etp: None, dp: 1, pp };
     job.model.layers = pp * virtual_stages;
     job.model.hidden = 8;
     job.model.vocabulary = 1;
@@ -434,7 +443,7 @@ fn all_to_all_volumes_of_the_papers_models() {
 #[test]
 fn volumes_by_hand() {
     let mut job = example::mixtral_8x7b();
-    job.parallelism = Parallelism { tp: 4, cp: 2, ep: 8, dp: 2, pp: 4 };
+    job.parallelism = Parallelism { tp: 4, cp: 2, ep: 8, etp: None, dp: 2, pp: 4 };
     let bsh = 8 * 4096 * 4096 * 2;
     let (layers, micro_batches, ranks) = (32, 16, 8 * 2);
     let runs = layers * micro_batches * ranks;

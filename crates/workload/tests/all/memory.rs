@@ -7,7 +7,7 @@ use proptest::prelude::*;
 /// A dense model of four layers on one GPU, with as many keys as queries; `width` of the MLP.
 fn dense(hidden: u32, width: u32, tp: u32) -> Job {
     let mut job = example::mixtral_8x7b();
-    job.parallelism = Parallelism { tp, cp: 1, ep: 1, dp: 1, pp: 1 };
+    job.parallelism = Parallelism { tp, cp: 1, ep: 1, etp: None, dp: 1, pp: 1 };
     let model = &mut job.model;
     (model.layers, model.dense_layers) = (4, 4);
     (model.hidden, model.dense_intermediate, model.vocabulary) = (hidden, width, 8);
@@ -139,7 +139,7 @@ fn in_flight_are_as_many_as_papers_say() {
 #[test]
 fn decoding_holds_weights_and_a_cache() {
     let mut job = example::deepseek_r1();
-    job.parallelism = Parallelism { tp: 1, cp: 1, ep: 64, dp: 1, pp: 1 };
+    job.parallelism = Parallelism { tp: 1, cp: 1, ep: 64, etp: None, dp: 1, pp: 1 };
     job.training.mode = Mode::Decode;
     (job.training.weight_bytes, job.training.micro_batches) = (1, 2);
     let memory = Memory::default();

@@ -163,7 +163,7 @@ fn overlapped() -> impl Strategy<Value = Job> {
             };
         }
         if mode == Mode::Decode {
-            p.cp = 1;
+            (p.cp, t.micro_batch) = (1, 16);
         }
         job.model.layers = job.model.layers.max(p.pp * t.virtual_stages);
         t.micro_batches = (2 + t.micro_batches % 3) * p.pp;

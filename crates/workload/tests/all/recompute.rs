@@ -57,7 +57,7 @@ fn longer(job: &Job, modules: &[Module]) -> f64 {
 #[test]
 fn modules_take_the_time_of_what_they_compute() {
     let mut job = example::deepseek_r1();
-    job.parallelism = Parallelism { tp: 2, cp: 1, ep: 64, dp: 1, pp: 1 };
+    job.parallelism = Parallelism { tp: 2, cp: 1, ep: 64, etp: None, dp: 1, pp: 1 };
     (job.model.layers, job.model.dense_layers, job.training.micro_batches) = (2, 0, 1);
     let tokens = 8.0 * 4096.0;
     let flops = 989e12 * 0.5;
@@ -121,6 +121,9 @@ proptest! {
             job.training.recompute = Recompute::Full;
         }
         job.training.sequence_parallel = shares;
+        if !shares {
+            job.parallelism.etp = job.parallelism.etp.map(|_| job.parallelism.tp);
+        }
         let (graph, gating) = (built(&job), uniform(&job));
         prop_assert_eq!(volumes(&job, &gating, &graph), job.volumes());
         let order = graph.topological_order();
