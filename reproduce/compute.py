@@ -97,6 +97,16 @@ LEFT = 112 / 132
 FEWER_SMS = {
     "compute.sms": 112, **shares(Scenario.preset("deepseek-v3", compute={"gpu": "h800"}), LEFT),
 }  # fmt: skip
+# arXiv 2412.19437, Sections 3.2.1 to 3.2.3.
+AS_TRAINED = {
+    "training.overlap": "dualpipe",
+    "training.dispatch_copies": "server",
+    "gating.group_limit": "applied",
+    "training.recompute": "selective",
+    "training.recompute_modules": ["norms", "activations", "mla_up_proj"],
+    # SwiGLU's inputs are kept at 8 bits there (Section 3.3.3), which is not counted.
+    "memory.oversize": "allow",
+}
 # A layer that predicts one more token.
 PREDICTION = {"model.layers": 62}
 SPLIT_V3 = {"tp": 1, "ep": 64, "pp": 16}
@@ -104,15 +114,24 @@ SPLIT_V3 = {"tp": 1, "ep": 64, "pp": 16}
 TRAININGS = (
     *(_llama("8,192", chunks, 32, 0.43) for chunks in (2, 4, 8)),
     *(_llama("16,384", chunks, 16, 0.41) for chunks in (4, 8)),
-    Training("Mixtral 8x22B, 128 H100", "mixtral-8x22b", MOE, 0.493, 1, (32,), 32,
-             {"tp": 2, "ep": 8, "pp": 8}),
+    Training("Mixtral 8x22B, 128 H100, experts cut by TP 2", "mixtral-8x22b", MOE,
+             0.493, 1, (32,), 32, {"tp": 2, "ep": 8, "pp": 8}),
+    Training("Mixtral 8x22B, 128 H100, ETP 1", "mixtral-8x22b", MOE, 0.493, 2, (32,), 32,
+             {"tp": 2, "ep": 8, "pp": 8, "etp": 1}),
     *(
         Training(f"Qwen2-57B-A14B, 64 H100, TP {tp}, EP {ep}, PP {pp}", "qwen2-57b-a14b", MOE,
                  0.390, 64 // (tp * ep * pp), (count,), count, {"tp": tp, "ep": ep, "pp": pp})
         for tp, ep, pp, count in ((1, 8, 4, 16), (2, 4, 4, 32), (2, 8, 4, 32), (4, 4, 4, 64))
     ),
+    *(
+        Training(f"Qwen2-57B-A14B, 64 H100, TP {tp}, EP {ep}, ETP 1, PP 4", "qwen2-57b-a14b", MOE,
+                 0.390, 16 // max(tp, ep), (count,), count, {"tp": tp, "ep": ep, "pp": 4, "etp": 1})
+        for tp, ep, count in ((2, 4, 32), (2, 8, 32), (4, 4, 64))
+    ),
     Training("DeepSeek-V3, 2,048 H800, nothing overlapped", "deepseek-v3", DEEPSEEK,
              0.389, 1, (16, 32), 120, SPLIT_V3),
+    Training("DeepSeek-V3, DualPipe, a copy a server, four groups, modules anew", "deepseek-v3",
+             {**DEEPSEEK, **AS_TRAINED}, 0.389, 1, (32, 48), 120, SPLIT_V3),
     Training("DeepSeek-V3, all communication hidden, on 112 of 132 multiprocessors", "deepseek-v3",
              {**DEEPSEEK, **FEWER_SMS, **FREE}, 0.389, 1, (16, 32), 120, SPLIT_V3),
     Training("the same with a layer more, for prediction", "deepseek-v3",
