@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::ops::Range;
 
 /// Degrees of parallelism. `dp` counts replicas of the block; each EP rank is a data-parallel rank of its own
-/// for all that is not an expert. With `etp`, see `folding.rs`.
+/// for all that is not an expert. With `etp` experts are laid out by themselves (`folding.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parallelism {
