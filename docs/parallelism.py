@@ -72,7 +72,24 @@ def etp() -> Iterator[tuple[str, ...]]:
                 )
 
 
-TABLES = {"etp": etp}
+def batches() -> Iterator[tuple[str, ...]]:
+    """Yield a row a fabric and number of micro-batches: Mixtral 8x22B's time by ETP."""
+    shards = (None, 2, 1)
+    yield "fabric", "micro-batches", *(f"etp {each or '-'} [s]" for each in shards), "pace of etp 1"
+    for fabric in FABRICS:
+        for count in (8, 32):
+            took = []
+            for each in shards:
+                print(f"{fabric}, {count}, etp {each}", file=sys.stderr)
+                given = {} if each is None else {"parallelism.etp": each}
+                values = {**SAME, **JOBS["mixtral-8x22b"], "training.micro_batches": count, **given}
+                job = Scenario.preset("mixtral-8x22b", **{"fabric.preset": fabric, **values})
+                took.append(simulate(job, progress=False).rows[0]["iteration_s"])
+            times = (f"{each:.3f}" for each in took)
+            yield fabric, str(count), *times, f"{took[0] / took[-1]:.3f}"
+
+
+TABLES = {"etp": etp, "batches": batches}
 
 if __name__ == "__main__":
     show(TABLES, sys.argv[1:])
