@@ -35,7 +35,7 @@ def parallelism(
 
     Every legal layout that fits is sorted by a closed form; the flow engine runs the best of them.
 
-    Example: lightloom parallelism mixtral-8x7b --gpus 64 --gpu h100
+    Example: lightloom parallelism mixtral-8x7b --gpus 128 --gpu h100
     """
     from lightloom import layouts
     from lightloom.cli import options
