@@ -79,7 +79,7 @@ test-torch: dev ## the tests of the PyTorch backend (needs PyTorch: pip install 
 	  $(BIN)/python -m pytest tests/pytorch python/lightloom/runtime/pytorch; \
 	else echo "test-torch: NOT TESTED: PyTorch is not installed ($(BIN)/pip install torch)"; fi
 
-testbed-demo: dev ## circuits under training, on testbeds in this machine (root; trains too if PyTorch is there)
+testbed-demo: build ## circuits under training, on testbeds in this machine (root; trains too if PyTorch is there)
 	@{ [ -x $(BIN)/lightloomd ] || $(MAKE) --no-print-directory daemon; } && $(BIN)/lightloom testbed demo
 
 lint-rustfmt: | tools-rust
