@@ -29,8 +29,9 @@ def families(directory: Path) -> Iterator[tuple[str, ...]]:
     )
     for path in sorted(directory.glob("*.json")):
         job = _least(path)
-        row = simulate(job, progress=False).rows[0]
         split, found = job.parallelism, held(job)
+        timed = job.with_({"training.recompute": found.recompute})
+        row = simulate(timed, progress=False).rows[0]
         yield (
             path.stem, f"{job.model.parameters().total / 1e9:.2f}", str(job.cluster.gpus),
             *(str(split.tp), str(split.cp), str(split.ep), str(split.etp or split.tp)),
