@@ -12,11 +12,10 @@ use crate::critical::attribute;
 use crate::error::SimError;
 use crate::failures::{FailurePlan, Health};
 use crate::medium::{self, Job, Setting};
-use crate::record::Progress;
+use crate::record::{Progress, Watch};
 use crate::sender::Sender;
 use crate::simulate::{Workload, engine};
-use lightloom_engine::{Observer, Outcome, Scenario};
-use lightloom_units::Time;
+use lightloom_engine::{Outcome, Scenario};
 
 impl JobsSpec {
     /// Runs all jobs at once; each is given servers. `workloads` are theirs, in order.
@@ -148,13 +147,4 @@ fn changes(outcome: &Outcome, merged: &Merged, job: usize) -> u64 {
     let own = |task: u32| tasks.contains(&(task as usize));
     let all = outcome.reconfigurations.iter().filter_map(|change| change.task);
     all.filter(|&task| own(task)).count() as u64
-}
-
-/// Tells progress by tasks.
-struct Watch<'a, 'p>(&'a mut Progress<'p>);
-
-impl Observer for Watch<'_, '_> {
-    fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
-        (self.0)(finished as f64 / tasks.max(1) as f64)
-    }
 }
