@@ -20,10 +20,10 @@ use super::Optical;
 use super::ring::{Ring, both_ways};
 use super::traffic;
 use crate::medium::form::{Pair, around};
-use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign};
+use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, all_to_all_time, assign};
 use lightloom_decide::{Basis, Decider, Question};
 use lightloom_fabric::Gradients;
-use lightloom_units::{BitRate, Bytes, Time};
+use lightloom_units::Time;
 use lightloom_workload::collective::hierarchical;
 use lightloom_workload::{BlockId, Comm, Gating, Pass, Scope, TaskKind};
 use std::collections::HashMap;
@@ -153,26 +153,8 @@ impl Optical<'_> {
     }
 
     /// How long a demand takes over such circuits, and over packet NICs where there is none.
-    fn takes(&self, demand: &ServerDemand, counts: Option<&CircuitCounts>) -> Time {
-        let rates = self.rates();
-        let mut packets = vec![[0; 2]; demand.n];
-        let mut most = Time::ZERO;
-        for at in 0..demand.n * demand.n {
-            let (a, b, bytes) = (at / demand.n, at % demand.n, demand.bytes[at]);
-            match counts.map_or(0, |counts| counts.get(a, b)) {
-                0 => {
-                    packets[a][0] += bytes;
-                    packets[b][1] += bytes;
-                }
-                circuits => {
-                    let rate = BitRate::from_bps(rates.optical_bps * u64::from(circuits));
-                    most = most.max(rate.time_for(Bytes::new(bytes)));
-                }
-            }
-        }
-        let busiest = packets.into_iter().flatten().max().unwrap_or(0);
-        let nics = self.layout.packet_nics.len() as u64;
-        most.max(BitRate::from_bps(rates.packet_bps * nics).time_for(Bytes::new(busiest)))
+    fn takes(&self, region: usize, demand: &ServerDemand, counts: &CircuitCounts) -> Time {
+        all_to_all_time(demand, counts, &self.regions[region].decider.settings().rates)
     }
 
     /// Circuits of a dense job, if its rings take less over them: they stand from the beginning.
@@ -183,7 +165,9 @@ impl Optical<'_> {
         counts: CircuitCounts,
         asked: Gradients,
     ) -> Option<Ring> {
-        let sooner = self.takes(&sums.demand, Some(&counts)) < self.takes(&sums.demand, None);
+        let packets = CircuitCounts::dark(sums.demand.n);
+        let sooner = self.takes(region, &sums.demand, &counts)
+            < self.takes(region, &sums.demand, &packets);
         if !sooner && asked != Gradients::Always {
             return None;
         }
@@ -225,7 +209,8 @@ impl Optical<'_> {
             if begin >= last_end {
                 hidden.get_or_insert(begin - last_end);
                 gained.0 = gained.0.saturating_add(end - begin);
-                gained.1 = gained.1.saturating_add(self.takes(&demands[&key].0, Some(&counts)));
+                let circuits = self.takes(region, &demands[&key].0, &counts);
+                gained.1 = gained.1.saturating_add(circuits);
             }
         }
         let dark = self.dark.expected(counts.total());
