@@ -214,6 +214,12 @@ impl<'a> Optical<'a> {
         (server / self.region_servers) as usize
     }
 
+    /// Which of them has a server of the fabric for its own.
+    fn region_at(&self, server: u32) -> Option<usize> {
+        let first = server / self.region_servers * self.region_servers;
+        self.regions.iter().position(|region| region.first_server == first)
+    }
+
     fn nic(&self, region: usize, server: usize, port: usize) -> NicId {
         self.nic_at(region, (server as u16, self.layout.optical_nics[port]))
     }
@@ -240,9 +246,7 @@ impl Medium for Optical<'_> {
 
     fn circuits_between(&self, a: u32, b: u32) -> u32 {
         // A server that stands in belongs to no region of its own.
-        let first = a.min(b) / self.region_servers * self.region_servers;
-        let place = self.regions.iter().position(|region| region.first_server == first);
-        let Some(place) = place else { return 0 };
+        let Some(place) = self.region_at(a.min(b)) else { return 0 };
         let (Some(a), Some(b)) = (self.index(place, a), self.index(place, b)) else { return 0 };
         let planned = self.planner.circuits_between(place, a, b);
         planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
@@ -335,7 +339,7 @@ impl Medium for Optical<'_> {
         }
         let region = self.region(block);
         self.ledger.all_to_all_ends(region, now);
-        if self.is_last(region) && self.before_sums(region, now, patches) {
+        if self.before_sums(region, now, patches) {
             return Ok(());
         }
         let Some(&next) = self.regions[region].sequence.get(self.regions[region].next) else {

@@ -17,7 +17,7 @@
 //! `tests/test_rings.py`.
 
 use super::Optical;
-use super::ring::{Ring, both_ways};
+use super::ring::{Ring, Turns, both_ways};
 use super::traffic;
 use crate::medium::form::{Pair, around};
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, all_to_all_time, assign};
@@ -60,7 +60,6 @@ impl Optical<'_> {
             }
         };
         let mut known: Option<(ServerDemand, CircuitCounts)> = None;
-        self.rings.asked = true;
         for (region, sums) in sums.into_iter().enumerate() {
             let counts = match &known {
                 Some((demand, counts)) if *demand == sums.demand => Some(counts.clone()),
@@ -68,7 +67,7 @@ impl Optical<'_> {
             };
             known = counts.clone().map(|counts| (sums.demand.clone(), counts));
             let ring = counts.filter(|_| sums.within).and_then(|counts| match dense {
-                true => self.fixed(region, sums, counts, asked),
+                true => self.fixed(region, &sums.demand, &counts, asked),
                 false => self.changing(region, (sums, counts), (&times, &demands), asked),
             });
             self.rings.regions.push(ring);
@@ -161,27 +160,18 @@ impl Optical<'_> {
     fn fixed(
         &mut self,
         region: usize,
-        sums: Sums,
-        counts: CircuitCounts,
+        demand: &ServerDemand,
+        counts: &CircuitCounts,
         asked: Gradients,
     ) -> Option<Ring> {
-        let packets = CircuitCounts::dark(sums.demand.n);
-        let sooner = self.takes(region, &sums.demand, &counts)
-            < self.takes(region, &sums.demand, &packets);
+        let packets = CircuitCounts::dark(demand.n);
+        let sooner = self.takes(region, demand, counts) < self.takes(region, demand, &packets);
         if !sooner && asked != Gradients::Always {
             return None;
         }
-        let dark = PortMap::dark(sums.demand.n, self.layout.optical_nics.len());
-        self.regions[region].ports = assign(&counts, &dark, &self.numa_of_port);
-        Some(Ring {
-            counts,
-            demand: sums.demand,
-            stands: true,
-            home: None,
-            sums: 0,
-            ended: 0,
-            left: Time::ZERO,
-        })
+        let dark = PortMap::dark(demand.n, self.layout.optical_nics.len());
+        self.regions[region].ports = assign(counts, &dark, &self.numa_of_port);
+        Some(Ring::Stays)
     }
 
     /// Circuits that change after a region's last all-to-all of an iteration, if that pays.
@@ -217,15 +207,15 @@ impl Optical<'_> {
         let left = dark.saturating_sub(tail);
         let exposed = dark.saturating_sub(hidden?).saturating_add(left.saturating_sub(first_begin));
         let pays = gained.0.saturating_sub(gained.1) > exposed;
-        (pays || asked == Gradients::Always).then_some(Ring {
+        let turns = Turns {
             counts,
             demand: sums.demand,
-            stands: false,
             home: None,
             sums: per_iteration as u32,
             ended: 0,
             left,
-        })
+        };
+        (pays || asked == Gradients::Always).then_some(Ring::Turns(turns))
     }
 
     /// How long the optimizer works that waits for a sum.
