@@ -80,26 +80,26 @@ impl Optical<'_> {
         let none = || Sums { demand: ServerDemand::zero(n), tasks: vec![], within: true };
         let mut regions: Vec<Sums> = self.regions.iter().map(|_| none()).collect();
         for task in 0..self.graph.len() as u32 {
-            let (stage, key) = match self.graph.communication(task) {
+            let of_stage = |stage| self.region(BlockId { replica: 0, stage });
+            match self.graph.communication(task) {
                 Some(&Comm::AllReduce { stage, scope, bytes_per_gpu }) => {
-                    (stage, Some((stage, scope, bytes_per_gpu)))
+                    let (region, key) = (of_stage(stage), (stage, scope, bytes_per_gpu));
+                    let Some(sums) = regions.get_mut(region) else { continue };
+                    let (own, within) =
+                        demands.entry(key).or_insert_with(|| self.sum_demand(region, key));
+                    add(&mut sums.demand, own);
+                    sums.within &= *within;
+                    sums.tasks.push((task, key));
                 }
-                Some(Comm::Collective { block, .. }) if dense => (block.stage, None),
-                _ => continue,
-            };
-            let region = self.region(BlockId { replica: 0, stage });
-            let Some(sums) = regions.get_mut(region) else { continue };
-            let (own, within) = match key {
-                Some(key) => {
-                    demands.entry(key).or_insert_with(|| self.sum_demand(region, key)).clone()
+                Some(&Comm::Collective { block, over, bytes_per_gpu, .. }) if dense => {
+                    let region = of_stage(block.stage);
+                    let Some(sums) = regions.get_mut(region) else { continue };
+                    let groups = self.placement.axis_groups(block, over);
+                    let pairs = around(&groups, bytes_per_gpu);
+                    add(&mut sums.demand, &self.demand_of(region, pairs.into_iter()).0);
                 }
-                None => self.ring_demand(region, task),
-            };
-            for (all, bytes) in sums.demand.bytes.iter_mut().zip(&own.bytes) {
-                *all += bytes;
+                _ => {}
             }
-            sums.within &= within || key.is_none();
-            sums.tasks.extend(key.map(|key| (task, key)));
         }
         regions
     }
@@ -112,17 +112,7 @@ impl Optical<'_> {
         self.demand_of(region, both_ways(&plan.ring, per_server))
     }
 
-    /// The same of a context- or tensor-parallel collective.
-    fn ring_demand(&self, region: usize, task: u32) -> (ServerDemand, bool) {
-        let pairs = match self.graph.communication(task) {
-            Some(&Comm::Collective { block, over, bytes_per_gpu, .. }) => {
-                around(&self.placement.axis_groups(block, over), bytes_per_gpu)
-            }
-            _ => vec![],
-        };
-        self.demand_of(region, pairs.into_iter())
-    }
-
+    /// What these send, and whether that is all of it.
     fn demand_of(&self, region: usize, pairs: impl Iterator<Item = Pair>) -> (ServerDemand, bool) {
         let per_server = self.fabric.cluster().gpus_per_server;
         let (mut demand, mut within) = (ServerDemand::zero(self.region_servers as usize), true);
@@ -235,4 +225,8 @@ impl Optical<'_> {
         };
         backward && sequence.get(at + 1).is_none_or(begins)
     }
+}
+
+fn add(all: &mut ServerDemand, own: &ServerDemand) {
+    all.bytes.iter_mut().zip(&own.bytes).for_each(|(all, bytes)| *all += bytes);
 }
