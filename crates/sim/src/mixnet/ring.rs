@@ -30,8 +30,8 @@ pub(super) struct Turns {
     /// Sums of an iteration, and how many of this one have ended.
     pub sums: u32,
     pub ended: u32,
-    /// For how long circuits are dark after an iteration, from when the next begins.
-    pub left: Time,
+    /// Until when circuits are dark that changed back before the job began.
+    pub dark_until: Time,
 }
 
 impl Ring {

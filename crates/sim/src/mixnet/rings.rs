@@ -194,8 +194,12 @@ impl Optical<'_> {
             }
         }
         let dark = self.dark.expected(counts.total());
-        let left = dark.saturating_sub(tail);
-        let exposed = dark.saturating_sub(hidden?).saturating_add(left.saturating_sub(first_begin));
+        // A job may begin later than its run.
+        let passes = times.iter().zip(&self.graph.pass).filter(|&(_, &pass)| pass != Pass::None);
+        let begin = passes.map(|(&(begin, _), _)| begin).min()?;
+        let dark_until = begin.saturating_add(dark.saturating_sub(tail));
+        let after = dark_until.saturating_sub(first_begin);
+        let exposed = dark.saturating_sub(hidden?).saturating_add(after);
         let pays = gained.0.saturating_sub(gained.1) > exposed;
         let turns = Turns {
             counts,
@@ -203,7 +207,7 @@ impl Optical<'_> {
             home: None,
             sums: per_iteration as u32,
             ended: 0,
-            left,
+            dark_until,
         };
         (pays || asked == Gradients::Always).then_some(Ring::Turns(turns))
     }

@@ -48,7 +48,7 @@ impl Optical<'_> {
     /// still be dark.
     pub(super) fn after_sums(&self, region: usize, now: Time, patches: &mut Patches) {
         let Some(Some(Ring::Turns(turns))) = self.rings.regions.get(region) else { return };
-        let left = turns.left.saturating_sub(now);
+        let left = turns.dark_until.saturating_sub(now);
         if self.regions[region].next > 0 || left <= patches.delay {
             return;
         }

@@ -163,6 +163,10 @@ fn training(fabric: &str, gpus: u32) -> (Spec, Workload) {
         128 => JOB.to_owned(),
         _ => JOB.replace("\"pp\": 2", "\"pp\": 1").replace("\"gpus\": 128", "\"gpus\": 64"),
     };
+    trained(&job, fabric)
+}
+
+fn trained(job: &str, fabric: &str) -> (Spec, Workload) {
     let text = format!(r#"{{{job}, "engine": {FLOW}, "fabric": {fabric}}}"#);
     let spec = Spec::from_json(&text).expect("a valid spec");
     // A few experts of each layer get most tokens, others in each layer.
@@ -244,6 +248,23 @@ fn regions_belong_to_one_job() {
         assert!(a.reconfigurations > 0);
         assert_eq!(a.bytes, b.bytes);
     }
+}
+
+#[test]
+fn circuits_for_sums_are_dark_after_an_iteration_whenever_a_job_starts() {
+    let fabric = mixnet("block", false)
+        .replace("\"backward\": \"hide\"", "\"backward\": \"hide\", \"gradients\": \"always\"")
+        .replace("\"ps\": 100000000", "\"ps\": 5000000000");
+    let job = JOB.replace("\"dp\": 2", "\"dp\": 1").replace("\"gpus\": 128", "\"gpus\": 64");
+    let (spec, workload) = trained(&job, &fabric);
+    let run = |start: Time| {
+        let jobs = vec![shared("it", &spec, listed(&every(0..8, 1)), start, 2)];
+        let run = JobsSpec { gpus: 64, jobs }.run(&[&workload], &mut |_| true);
+        run.expect("the run finishes").jobs.remove(0)
+    };
+    let [at_once, later] = [run(Time::ZERO), run(Time::from_ms(100))];
+    assert_eq!(at_once.reconfigurations, later.reconfigurations);
+    assert_eq!(took(&at_once), took(&later));
 }
 
 fn refusal(gpus: u32, jobs: Vec<SharedJob>) -> String {
