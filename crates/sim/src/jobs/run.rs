@@ -61,7 +61,7 @@ impl JobsSpec {
             let health = Health::new(fabric, rails, vec![]);
             let tokens = (&workload.placement, &workload.gating);
             let mut sender = Sender::new(fabric, graph, tokens, medium, health, &job.spec);
-            sender.place(shared.gpus_of(&job.spec, &servers[number]), number as u64);
+            sender.place(shared.gpus_of(&job.spec, &servers[number]));
             senders.push(sender);
         }
         let names = self.jobs.iter().map(|job| job.name.as_str()).collect();

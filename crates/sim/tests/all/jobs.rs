@@ -267,6 +267,24 @@ fn circuits_for_sums_are_dark_after_an_iteration_whenever_a_job_starts() {
     assert_eq!(took(&at_once), took(&later));
 }
 
+#[test]
+fn hashes_are_the_same_alone_and_together() {
+    // They pick paths; the second job begins when the first has ended.
+    let fabric = clos("rail-optimized", "3.0").replace("ideal", "ecmp");
+    let (spec, workload) = training(&fabric, 64);
+    let job = |first: u32, start: Time| shared("it", &spec, listed(&every(first..16, 2)), start, 1);
+    let run = |jobs: Vec<SharedJob>| {
+        let workloads = vec![&workload; jobs.len()];
+        let run = JobsSpec { gpus: 128, jobs }.run(&workloads, &mut |_| true);
+        run.expect("the run finishes").jobs
+    };
+    let left = run(vec![job(0, Time::ZERO)]).remove(0);
+    let right = run(vec![job(1, Time::ZERO)]).remove(0);
+    assert_ne!(took(&left), took(&right));
+    let both = run(vec![job(0, Time::ZERO), job(1, left.end())]);
+    assert_eq!([took(&both[0]), took(&both[1])], [took(&left), took(&right)]);
+}
+
 fn refusal(gpus: u32, jobs: Vec<SharedJob>) -> String {
     match (JobsSpec { gpus, jobs }).place() {
         Err(SimError::Input(message)) => message,
