@@ -34,9 +34,7 @@ impl JobsSpec {
         }
         let shared = SharedFabric::of(self)?;
         let servers: Vec<Vec<u32>> = self.jobs.iter().map(|job| job.servers.listed()).collect();
-        let placed: Vec<_> =
-            self.jobs.iter().zip(&servers).map(|(job, at)| (&job.spec, at.as_slice())).collect();
-        shared.check(&placed)?;
+        shared.check(&self.jobs, &servers)?;
         let graphs = self.graphs(workloads)?;
         let merged = Merged::new(&graphs).ok_or_else(too_many)?;
         let (fabric, plan) = (&shared.fabric, FailurePlan::default());
