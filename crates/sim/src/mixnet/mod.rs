@@ -42,7 +42,7 @@ use crate::demand::AllToAll;
 use crate::emulate::written;
 use crate::failures::FailureEvent;
 use crate::medium::form::{
-    Medium, PAPER, Setting, State, Sum, Turn, all_reduce, around, by_packets, collective,
+    Medium, PAPER, Setting, State, Sum, Turn, around, by_packets, collective, rings,
 };
 use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
@@ -258,17 +258,19 @@ impl Medium for Optical<'_> {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    fn all_reduce(
+    fn rings(
         &mut self,
         state: &State<'_>,
         sum: &Sum<'_>,
-        turn: Turn,
+        key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        match self.ring_of(sum.stage) {
-            Some(region) => self.sum_around(region, (state, sum), turn, orders),
-            None => all_reduce(self, state, sum, turn, orders),
-        }
+        let Some(region) = self.ring_of(sum.stage) else {
+            return rings(self, state, sum, key, orders);
+        };
+        let per_server = self.fabric.cluster().gpus_per_server;
+        let pairs: Vec<_> = ring::both_ways(&sum.plan.ring, per_server).collect();
+        self.send_around(region, &pairs, sum.plan.steps, (state, key), orders)
     }
 
     fn collective(

@@ -1,8 +1,8 @@
 //! Sums of gradients over circuits, and when these change: see [`super::rings`].
 
 use super::Optical;
-use super::ring::{Ring, both_ways};
-use crate::medium::form::{Medium, Pair, State, Sum, Turn};
+use super::ring::Ring;
+use crate::medium::form::{Pair, State};
 use lightloom_circuits::PortMap;
 use lightloom_engine::{Orders, Patches};
 use lightloom_units::Time;
@@ -77,28 +77,6 @@ impl Optical<'_> {
         let stays = matches!(self.rings.regions.get(region), Some(Some(Ring::Stays)));
         let inside = |gpu: &u32| self.index(region, server(gpu)).is_some();
         (stays && groups.iter().flatten().all(inside)).then_some(region)
-    }
-
-    /// A sum of gradients: inside servers, over circuits between them, inside again.
-    pub(super) fn sum_around(
-        &mut self,
-        region: usize,
-        (state, sum): (&State<'_>, &Sum<'_>),
-        turn: Turn,
-        orders: &mut Orders,
-    ) -> Result<(), String> {
-        for &pair in &sum.plan.reduce {
-            self.flow(state, pair, turn.key, orders)?;
-        }
-        orders.end_phase(Time::ZERO);
-        let per_server = self.fabric.cluster().gpus_per_server;
-        let pairs: Vec<Pair> = both_ways(&sum.plan.ring, per_server).collect();
-        self.send_around(region, &pairs, sum.plan.steps, (state, turn.key), orders)?;
-        for &pair in &sum.plan.gather {
-            self.flow(state, pair, turn.key, orders)?;
-        }
-        orders.end_phase(Time::ZERO);
-        Ok(())
     }
 
     /// Hops of rings in a region, each for all of its steps.
