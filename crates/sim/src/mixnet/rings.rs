@@ -5,7 +5,7 @@
 //! *Dense* jobs have no all-to-alls: a region is the servers of a pipeline stage, and its circuits, which
 //! also serve context-parallel rings, are set once, before the first iteration.
 //! Jobs *with experts*, of one replica: when a region's last all-to-all of an iteration has ended, its
-//! circuits change for the sums that begin from then on; when the last sum has ended, they change back. A run
+//! circuits change for the sums that begin from then on; when the last sum has ended, they change back. A job
 //! begins as if an iteration had gone before: circuits that changed back at its end are still dark. Where
 //! sums would leave the region, they take packet switches.
 //! With `rings` circuits change only if that should be sooner: what these sums take over packet NICs, less what
