@@ -26,6 +26,15 @@ pub(crate) fn as_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'
     Ok(columns)
 }
 
+/// Tables by their names.
+pub(crate) fn by_name<'py>(py: Python<'py>, tables: &[Table]) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    for table in tables {
+        all.set_item(table.name, as_python(py, table)?)?;
+    }
+    Ok(all)
+}
+
 pub(crate) fn little_endian<'py>(
     py: Python<'py>,
     values: impl Iterator<Item = u64>,

@@ -1,6 +1,6 @@
 //! Several jobs on one fabric.
 
-use crate::columns::as_python;
+use crate::columns::by_name;
 use crate::errors::{raised, refused};
 use crate::json::text;
 use crate::progress::watched;
@@ -32,12 +32,9 @@ pub(crate) fn jobs_run<'py>(
     let jobs = spec(request)?;
     let workloads: Vec<_> = workloads.iter().map(|workload| &workload.get().0).collect();
     let run = watched(py, progress, |progress| jobs.run(&workloads, progress))?;
-    let (result, tables) = (PyDict::new(py), PyDict::new(py));
-    for table in &run.tables {
-        tables.set_item(table.name, as_python(py, table)?)?;
-    }
+    let result = PyDict::new(py);
     result.set_item("makespan_ps", run.makespan.ps())?;
-    result.set_item("tables", tables)?;
+    result.set_item("tables", by_name(py, &run.tables)?)?;
     result.set_item("notes", &run.notes)?;
     result.set_item("warnings", &run.warnings)?;
     Ok(result)

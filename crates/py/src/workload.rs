@@ -1,7 +1,7 @@
 //! The workload of a specification, and its runs.
 
 use crate::balancer::PythonBalancer;
-use crate::columns::as_python;
+use crate::columns::{as_python, by_name};
 use crate::errors::{raised, refused};
 use crate::function::Function;
 use crate::json::{spec, text};
@@ -128,11 +128,7 @@ impl Workload {
             summary.set_item(name, value)?;
         }
         result.set_item("summary", summary)?;
-        let tables = PyDict::new(py);
-        for table in &run.tables {
-            tables.set_item(table.name, as_python(py, table)?)?;
-        }
-        result.set_item("tables", tables)?;
+        result.set_item("tables", by_name(py, &run.tables)?)?;
         result.set_item("notes", &run.notes)?;
         result.set_item("warnings", &run.warnings)?;
         result.set_item("traffic", text(&run.traffic)?)?;

@@ -6,6 +6,7 @@
 
 use crate::error::SimError;
 use crate::medium::standing;
+use crate::record::Watch;
 use lightloom_engine::{Engine, Orders, Policy, Scenario, TaskId, Tasks};
 use lightloom_fabric::railx::Grid;
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
@@ -214,14 +215,6 @@ impl Policy for Steps<'_> {
         }
         orders.end_phase(Time::ZERO);
         Ok(())
-    }
-}
-
-struct Watch<'a>(&'a mut dyn FnMut(f64) -> bool);
-
-impl lightloom_engine::Observer for Watch<'_> {
-    fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
-        (self.0)(finished as f64 / tasks.max(1) as f64)
     }
 }
 

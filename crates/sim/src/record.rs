@@ -83,6 +83,15 @@ fn last_of(bucket: usize) -> u64 {
 /// Asked now and then with the share of the run that is done; `false` stops the run.
 pub type Progress<'a> = dyn FnMut(f64) -> bool + 'a;
 
+/// Tells progress by tasks, and keeps nothing.
+pub(crate) struct Watch<'a>(pub &'a mut Progress<'a>);
+
+impl Observer for Watch<'_> {
+    fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
+        (self.0)(finished as f64 / tasks.max(1) as f64)
+    }
+}
+
 /// Flow statistics by kind of task.
 pub(crate) struct Recorder<'a> {
     pub kinds: &'a [TaskKind],

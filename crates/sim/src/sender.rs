@@ -49,10 +49,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Has ranks run on these GPUs, by rank, and hashes pick other paths than those of other jobs.
-    pub fn place(&mut self, gpus: Vec<u32>, job: u64) {
+    /// Has ranks run on these GPUs, by rank. Hashes pick other paths than those of jobs elsewhere, and the same
+    /// whoever else runs.
+    pub fn place(&mut self, gpus: Vec<u32>) {
+        self.seed = self.seed.wrapping_add(gpus.first().copied().unwrap_or(0).into());
         self.state.demand.moved = Moved::placed(gpus);
-        self.seed = self.seed.wrapping_add(job);
     }
 
     /// A key for the hash that picks paths: every transfer hashes anew, as new queue pairs would.

@@ -38,15 +38,11 @@ impl Leaves {
     pub fn of(fabric: &Fabric) -> Self {
         let cluster = fabric.cluster();
         let mut joined = Joined::new(fabric.nodes().len());
-        let first_nic = fabric.nic_node(NicId(0)).index();
-        let nic = |node: usize| NicId((node - first_nic) as u32);
-        // A server's NICs are as one node, that of its first.
-        let place = |node: usize| match fabric.nodes()[node].kind {
-            NodeKind::Nic => {
-                fabric.nic_node(cluster.nic(cluster.server_of_nic(nic(node)), 0)).index()
-            }
-            _ => node,
-        };
+        let server = |server: ServerId| fabric.nic_node(cluster.nic(server, 0)).index();
+        // A server's NICs are as one node.
+        for nic in (0..cluster.nics()).map(NicId) {
+            joined.join(fabric.nic_node(nic).index(), server(cluster.server_of_nic(nic)));
+        }
         let tier = |node: usize| match fabric.nodes()[node].kind {
             NodeKind::Switch { tier } => Some(tier),
             _ => None,
@@ -64,10 +60,9 @@ impl Leaves {
                     nic || tier(node).is_some_and(|tier| tier <= highest)
                 };
                 if low(a) && low(b) && tier(a).or(tier(b)).is_some() {
-                    joined.join(place(a), place(b));
+                    joined.join(a, b);
                 }
             }
-            let server = |server: ServerId| fabric.nic_node(cluster.nic(server, 0)).index();
             let roots = fabric.servers().map(|at| joined.root(server(at))).collect::<Vec<_>>();
             let mut known: Vec<usize> = Vec::new();
             let group = |root: &usize| match known.iter().position(|other| other == root) {

@@ -1,7 +1,7 @@
 //! Where several jobs run.
 
 use super::leaves::{Apart, Leaves, Need};
-use super::site::SharedFabric;
+use super::site::{SharedFabric, unit};
 use super::spec::{JobsSpec, PlacePolicy, Servers, SharedJob};
 use crate::error::SimError;
 use serde::Serialize;
@@ -25,10 +25,8 @@ impl JobsSpec {
     pub fn place(&self) -> Result<Places, SimError> {
         let shared = SharedFabric::of(self)?;
         let leaves = Leaves::of(&shared.fabric);
-        let need = |job: &SharedJob| Need {
-            servers: shared.needs(&job.spec),
-            unit: shared.unit(&job.spec),
-        };
+        let need =
+            |job: &SharedJob| Need { servers: shared.needs(&job.spec), unit: unit(&job.spec) };
         let mut free = vec![true; shared.fabric.cluster().servers() as usize];
         let mut together: Vec<Vec<u32>> =
             self.jobs.iter().map(|job| job.servers.listed()).collect();
@@ -61,9 +59,7 @@ impl JobsSpec {
             found.iter().for_each(|&server| free[server as usize] = false);
             together[number] = found;
         }
-        let jobs: Vec<_> = self.jobs.iter().zip(&together).collect();
-        let placed: Vec<_> = jobs.iter().map(|(job, at)| (&job.spec, at.as_slice())).collect();
-        shared.check(&placed)?;
+        shared.check(&self.jobs, &together)?;
         let needs: Vec<Need> = self.jobs.iter().map(need).collect();
         Ok(match leaves.apart(&needs) {
             Some(Apart { servers, groups }) => Places { together, apart: Some(servers), groups },

@@ -5,7 +5,8 @@
 //! meet on links alone.
 //! Ignored: in the count of bytes, that packets which are spread take other equal paths than the order
 //! names, and what is sent again.
-//! Checked: on the flow engine the counts of all jobs add up to what links carried.
+//! Checked: on the flow engine what is counted of a job is what links carried, class by class, in
+//! `tests/all/jobs.rs`.
 
 use super::graph::Merged;
 use crate::sender::Sender;

@@ -12,11 +12,10 @@ use crate::critical::attribute;
 use crate::error::SimError;
 use crate::failures::{FailurePlan, Health};
 use crate::medium::{self, Job, Setting};
-use crate::record::Progress;
+use crate::record::{Progress, Watch};
 use crate::sender::Sender;
 use crate::simulate::{Workload, engine};
-use lightloom_engine::{Observer, Outcome, Scenario};
-use lightloom_units::Time;
+use lightloom_engine::{Outcome, Scenario};
 
 impl JobsSpec {
     /// Runs all jobs at once; each is given servers. `workloads` are theirs, in order.
@@ -35,9 +34,7 @@ impl JobsSpec {
         }
         let shared = SharedFabric::of(self)?;
         let servers: Vec<Vec<u32>> = self.jobs.iter().map(|job| job.servers.listed()).collect();
-        let placed: Vec<_> =
-            self.jobs.iter().zip(&servers).map(|(job, at)| (&job.spec, at.as_slice())).collect();
-        shared.check(&placed)?;
+        shared.check(&self.jobs, &servers)?;
         let graphs = self.graphs(workloads)?;
         let merged = Merged::new(&graphs).ok_or_else(too_many)?;
         let (fabric, plan) = (&shared.fabric, FailurePlan::default());
@@ -62,7 +59,7 @@ impl JobsSpec {
             let health = Health::new(fabric, rails, vec![]);
             let tokens = (&workload.placement, &workload.gating);
             let mut sender = Sender::new(fabric, graph, tokens, medium, health, &job.spec);
-            sender.place(shared.gpus_of(&job.spec, &servers[number]), number as u64);
+            sender.place(shared.gpus_of(&job.spec, &servers[number]));
             senders.push(sender);
         }
         let names = self.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -148,13 +145,4 @@ fn changes(outcome: &Outcome, merged: &Merged, job: usize) -> u64 {
     let own = |task: u32| tasks.contains(&(task as usize));
     let all = outcome.reconfigurations.iter().filter_map(|change| change.task);
     all.filter(|&task| own(task)).count() as u64
-}
-
-/// Tells progress by tasks.
-struct Watch<'a, 'p>(&'a mut Progress<'p>);
-
-impl Observer for Watch<'_, '_> {
-    fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
-        (self.0)(finished as f64 / tasks.max(1) as f64)
-    }
 }

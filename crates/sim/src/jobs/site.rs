@@ -6,7 +6,7 @@
 //! RailX, whose circuits are laid out for a job; shapes of tori and HammingMeshes that are found for a
 //! job; failures.
 
-use super::spec::JobsSpec;
+use super::spec::{JobsSpec, SharedJob};
 use crate::carried;
 use crate::error::SimError;
 use crate::medium::{self, Decided};
@@ -21,8 +21,6 @@ const SHARED: [&str; 3] = ["packets", "rails", "circuits"];
 pub(super) struct SharedFabric {
     pub fabric: Fabric,
     pub decided: Decided,
-    /// Servers of a region; 1 on fabrics without.
-    pub region_servers: u32,
 }
 
 fn refused<T>(message: String) -> Result<T, SimError> {
@@ -33,49 +31,31 @@ impl SharedFabric {
     /// For these jobs.
     ///
     /// # Errors
-    /// As [`SharedFabric::build`].
-    pub fn of(jobs: &JobsSpec) -> Result<Self, SimError> {
-        let specs: Vec<&Spec> = jobs.jobs.iter().map(|job| &job.spec).collect();
-        SharedFabric::build(jobs.gpus, &specs)
-    }
-
-    /// For jobs of these specifications, on so many GPUs.
-    ///
-    /// # Errors
     /// [`SimError::Input`] names the job and the key that cannot be.
-    fn build(gpus: u32, specs: &[&Spec]) -> Result<Self, SimError> {
-        let Some(&first) = specs.first() else {
+    pub fn of(jobs: &JobsSpec) -> Result<Self, SimError> {
+        let Some(SharedJob { spec: first, .. }) = jobs.jobs.first() else {
             return refused("jobs: none; allowed: at least one".into());
         };
-        for (number, spec) in specs.iter().enumerate() {
-            alike(first, spec, number)?;
-            alone_only(spec, number)?;
+        for (number, job) in jobs.jobs.iter().enumerate() {
+            alike(first, &job.spec, number)?;
+            alone_only(&job.spec, number)?;
         }
-        let region_servers = region_servers(specs)?;
-        let cluster = Cluster { gpus, ..first.cluster.clone() };
+        let region_servers = region_servers(&jobs.jobs)?;
+        let cluster = Cluster { gpus: jobs.gpus, ..first.cluster.clone() };
         let decided = Decided { fabric: shape(first, &cluster)?, ..Decided::default() };
         let site = Site { region_servers, ..Site::new(&cluster) };
         let wanted = decided.fabric.as_ref().unwrap_or(&first.fabric);
         let fabric = build_at(&site, wanted).map_err(|why| SimError::Input(why.to_string()))?;
         can_run(first.fabric.kind(), first.engine.name())?;
-        Ok(SharedFabric { fabric, decided, region_servers })
-    }
-
-    /// How many servers in a row, from a multiple of that on, a job is given at once.
-    pub fn unit(&self, spec: &Spec) -> u32 {
-        if self.in_regions(spec) { self.region_servers } else { 1 }
-    }
-
-    fn in_regions(&self, spec: &Spec) -> bool {
-        spec.fabric.kind().can().regions && spec.region_servers() > 1
+        Ok(SharedFabric { fabric, decided })
     }
 
     /// Of a fabric with regions: those that hold a job's blocks, on servers as [`SharedFabric::check`]
     /// allows them. A block that is no larger than a server has that for a region, and no circuits.
     pub fn regions_of(&self, spec: &Spec, servers: &[u32]) -> Vec<u32> {
-        let size = spec.region_servers();
+        let unit = unit(spec);
         match spec.fabric.kind().can().regions {
-            true => servers.iter().step_by(size as usize).map(|server| server / size).collect(),
+            true => servers.iter().step_by(unit as usize).map(|server| server / unit).collect(),
             false => vec![],
         }
     }
@@ -97,10 +77,10 @@ impl SharedFabric {
     ///
     /// # Errors
     /// [`SimError::Input`] names the job and the server.
-    pub fn check(&self, jobs: &[(&Spec, &[u32])]) -> Result<(), SimError> {
+    pub fn check(&self, jobs: &[SharedJob], servers: &[Vec<u32>]) -> Result<(), SimError> {
         let all = self.fabric.cluster().servers();
         let mut owner: Vec<Option<usize>> = vec![None; all as usize];
-        for (number, &(spec, servers)) in jobs.iter().enumerate() {
+        for (number, (SharedJob { spec, .. }, servers)) in jobs.iter().zip(servers).enumerate() {
             let fail = |what: String| refused(format!("jobs[{number}].servers: {what}"));
             let needed = self.needs(spec);
             if servers.len() as u32 != needed {
@@ -124,7 +104,7 @@ impl SharedFabric {
                     Some(free) => *free = Some(number),
                 }
             }
-            let unit = self.unit(spec);
+            let unit = unit(spec);
             let whole = |part: &[u32]| {
                 part[0] % unit == 0 && (part[0]..).zip(part).all(|(at, &server)| at == server)
             };
@@ -137,6 +117,11 @@ impl SharedFabric {
         }
         Ok(())
     }
+}
+
+/// How many servers in a row, from a multiple of that on, a job is given at once.
+pub(super) fn unit(spec: &Spec) -> u32 {
+    if spec.fabric.kind().can().regions { spec.region_servers() } else { 1 }
 }
 
 /// GPUs of a job.
@@ -186,12 +171,12 @@ fn alone_only(spec: &Spec, number: usize) -> Result<(), SimError> {
 }
 
 /// Servers of a region, as the blocks of all jobs that span servers fill one.
-fn region_servers(specs: &[&Spec]) -> Result<u32, SimError> {
+fn region_servers(jobs: &[SharedJob]) -> Result<u32, SimError> {
     let mut found: Option<(usize, u32)> = None;
-    for (number, spec) in specs.iter().enumerate() {
-        let own = spec.region_servers();
+    for (number, SharedJob { spec, .. }) in jobs.iter().enumerate() {
+        let own = unit(spec);
         match found {
-            _ if own == 1 || !spec.fabric.kind().can().regions => {}
+            _ if own == 1 => {}
             None => found = Some((number, own)),
             Some((other, size)) if size != own => {
                 return refused(format!(

@@ -249,16 +249,15 @@ pub(crate) trait Medium {
         Ok(())
     }
 
-    /// What a sum of gradients sends between servers, in the open phase.
+    /// What a sum of gradients sends between servers.
     fn rings(
-        &self,
+        &mut self,
         state: &State<'_>,
         sum: &Sum<'_>,
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        let laid = laid(state.fabric, &sum.plan.ring);
-        laid.iter().try_for_each(|&pair| self.flow(state, pair, key, orders))
+        rings(self, state, sum, key, orders)
     }
 
     /// A collective of each group, around a ring; each hop carries so many bytes in so many steps.
@@ -377,7 +376,7 @@ pub(crate) fn by_packets(
 
 /// An all-reduce: inside each server, by rings between servers, inside again.
 pub(crate) fn all_reduce(
-    medium: &(impl Medium + ?Sized),
+    medium: &mut (impl Medium + ?Sized),
     state: &State<'_>,
     sum: &Sum<'_>,
     turn: Turn,
@@ -387,13 +386,26 @@ pub(crate) fn all_reduce(
         medium.flow(state, pair, turn.key, orders)?;
     }
     orders.end_phase(Time::ZERO);
-    let first = orders.all_flows().len();
     medium.rings(state, sum, turn.key, orders)?;
-    end_steps(state.fabric, first, sum.plan.steps, orders);
     for &pair in &sum.plan.gather {
         medium.flow(state, pair, turn.key, orders)?;
     }
     orders.end_phase(Time::ZERO);
+    Ok(())
+}
+
+/// What a sum of gradients sends between servers, one flow a hop.
+pub(crate) fn rings(
+    medium: &(impl Medium + ?Sized),
+    state: &State<'_>,
+    sum: &Sum<'_>,
+    key: u64,
+    orders: &mut Orders,
+) -> Result<(), String> {
+    let first = orders.all_flows().len();
+    let laid = laid(state.fabric, &sum.plan.ring);
+    laid.iter().try_for_each(|&pair| medium.flow(state, pair, key, orders))?;
+    end_steps(state.fabric, first, sum.plan.steps, orders);
     Ok(())
 }
 
@@ -486,7 +498,7 @@ pub(crate) fn laid<'a>(fabric: &Fabric, pairs: &'a [Pair]) -> Cow<'a, [Pair]> {
 
 /// Ends a phase of ring flows, those from `first` on. One flow a hop stands for all the steps: it pays
 /// the first step's delay, the phase the others' at the slowest hop's.
-fn end_steps(fabric: &Fabric, first: usize, steps: u32, orders: &mut Orders) {
+pub(crate) fn end_steps(fabric: &Fabric, first: usize, steps: u32, orders: &mut Orders) {
     if steps <= 1 {
         return orders.end_phase(Time::ZERO);
     }

@@ -4,7 +4,7 @@
 //! gave its servers, both ways around, so that each hop has a circuit. After a failure paths are looked up
 //! anew: the shortest over the circuits that are left.
 
-use super::form::{Decided, Job, Medium, MediumKind, PAPER, Pair, State, Sum, Turn};
+use super::form::{Decided, Job, Medium, MediumKind, PAPER, Pair, State, Sum, Turn, end_steps};
 use crate::carrier::form::place;
 use crate::carrier::{DELEGATE, Stages};
 use crate::demand::{AllToAll, Demand};
@@ -215,7 +215,7 @@ impl Medium for Panel {
 
     /// Around rings of successive servers, over the strides that have circuits.
     fn rings(
-        &self,
+        &mut self,
         state: &State<'_>,
         sum: &Sum<'_>,
         key: u64,
@@ -236,6 +236,7 @@ impl Medium for Panel {
                 servers
             })
             .collect();
+        let first = orders.all_flows().len();
         for &(from, to, bytes) in &sum.plan.ring {
             let members = &servers[group_of[&from]];
             let strides = match self.strides.get(members) {
@@ -256,6 +257,7 @@ impl Medium for Panel {
                 self.between(state, members[place], next, share, orders)?;
             }
         }
+        end_steps(state.fabric, first, sum.plan.steps, orders);
         Ok(())
     }
 

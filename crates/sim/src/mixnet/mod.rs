@@ -42,7 +42,7 @@ use crate::demand::AllToAll;
 use crate::emulate::written;
 use crate::failures::FailureEvent;
 use crate::medium::form::{
-    Medium, PAPER, Setting, State, Sum, Turn, all_reduce, around, by_packets, collective,
+    Medium, PAPER, Setting, State, Sum, Turn, around, by_packets, collective, rings,
 };
 use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
@@ -214,6 +214,12 @@ impl<'a> Optical<'a> {
         (server / self.region_servers) as usize
     }
 
+    /// Which of them has a server of the fabric for its own.
+    fn region_at(&self, server: u32) -> Option<usize> {
+        let first = server / self.region_servers * self.region_servers;
+        self.regions.iter().position(|region| region.first_server == first)
+    }
+
     fn nic(&self, region: usize, server: usize, port: usize) -> NicId {
         self.nic_at(region, (server as u16, self.layout.optical_nics[port]))
     }
@@ -240,9 +246,7 @@ impl Medium for Optical<'_> {
 
     fn circuits_between(&self, a: u32, b: u32) -> u32 {
         // A server that stands in belongs to no region of its own.
-        let first = a.min(b) / self.region_servers * self.region_servers;
-        let place = self.regions.iter().position(|region| region.first_server == first);
-        let Some(place) = place else { return 0 };
+        let Some(place) = self.region_at(a.min(b)) else { return 0 };
         let (Some(a), Some(b)) = (self.index(place, a), self.index(place, b)) else { return 0 };
         let planned = self.planner.circuits_between(place, a, b);
         planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
@@ -254,17 +258,19 @@ impl Medium for Optical<'_> {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    fn all_reduce(
+    fn rings(
         &mut self,
         state: &State<'_>,
         sum: &Sum<'_>,
-        turn: Turn,
+        key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        match self.ring_of(sum.stage) {
-            Some(region) => self.sum_around(region, (state, sum), turn, orders),
-            None => all_reduce(self, state, sum, turn, orders),
-        }
+        let Some(region) = self.ring_of(sum.stage) else {
+            return rings(self, state, sum, key, orders);
+        };
+        let per_server = self.fabric.cluster().gpus_per_server;
+        let pairs: Vec<_> = ring::both_ways(&sum.plan.ring, per_server).collect();
+        self.send_around(region, &pairs, sum.plan.steps, (state, key), orders)
     }
 
     fn collective(
@@ -335,7 +341,7 @@ impl Medium for Optical<'_> {
         }
         let region = self.region(block);
         self.ledger.all_to_all_ends(region, now);
-        if self.is_last(region) && self.before_sums(region, now, patches) {
+        if self.before_sums(region, now, patches) {
             return Ok(());
         }
         let Some(&next) = self.regions[region].sequence.get(self.regions[region].next) else {

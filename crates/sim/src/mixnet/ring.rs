@@ -4,36 +4,52 @@ use crate::medium::form::Pair;
 use lightloom_circuits::{CircuitCounts, ServerDemand};
 use lightloom_units::Time;
 
-/// By region: circuits for sums.
+/// Circuits for sums.
 #[derive(Default)]
 pub(super) struct Rings {
+    /// By region, if they are asked for.
     pub regions: Vec<Option<Ring>>,
-    /// Whether they are asked for.
-    pub asked: bool,
     /// What sums have sent between servers that a circuit joined.
     pub sent_bytes: u64,
 }
 
 /// The circuits of a region for its sums.
-pub(super) struct Ring {
+pub(super) enum Ring {
+    /// They stand from the beginning to the end.
+    Stays,
+    /// They take turns with those of all-to-alls.
+    Turns(Turns),
+}
+
+/// Circuits that stand while an iteration's last sums are under way.
+pub(super) struct Turns {
     pub counts: CircuitCounts,
     pub demand: ServerDemand,
-    /// Whether they stand.
-    pub stands: bool,
-    /// The circuits before; none if they never change.
+    /// The circuits before, while these stand.
     pub home: Option<CircuitCounts>,
     /// Sums of an iteration, and how many of this one have ended.
     pub sums: u32,
     pub ended: u32,
-    /// For how long circuits are dark after an iteration, from when the next begins.
-    pub left: Time,
+    /// Until when circuits are dark that changed back before the job began.
+    pub dark_until: Time,
+}
+
+impl Ring {
+    /// Whether they stand now.
+    pub fn stands(&self) -> bool {
+        match self {
+            Ring::Stays => true,
+            Ring::Turns(turns) => turns.home.is_some(),
+        }
+    }
 }
 
 impl Rings {
     /// What a reader must know.
     pub fn note(&self) -> Option<String> {
         let count = self.regions.iter().flatten().count();
-        self.asked.then(|| match count {
+        let asked = !self.regions.is_empty();
+        asked.then(|| match count {
             0 => "circuits for sums of gradients would not pay: none are set".into(),
             _ => format!(
                 "sums of gradients: {:.3} GB between servers joined by circuits, in {count} of {} \

@@ -5,7 +5,7 @@
 //! *Dense* jobs have no all-to-alls: a region is the servers of a pipeline stage, and its circuits, which
 //! also serve context-parallel rings, are set once, before the first iteration.
 //! Jobs *with experts*, of one replica: when a region's last all-to-all of an iteration has ended, its
-//! circuits change for the sums that begin from then on; when the last sum has ended, they change back. A run
+//! circuits change for the sums that begin from then on; when the last sum has ended, they change back. A job
 //! begins as if an iteration had gone before: circuits that changed back at its end are still dark. Where
 //! sums would leave the region, they take packet switches.
 //! With `rings` circuits change only if that should be sooner: what these sums take over packet NICs, less what
@@ -17,13 +17,13 @@
 //! `tests/test_rings.py`.
 
 use super::Optical;
-use super::ring::{Ring, both_ways};
+use super::ring::{Ring, Turns, both_ways};
 use super::traffic;
 use crate::medium::form::{Pair, around};
-use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign};
+use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, all_to_all_time, assign};
 use lightloom_decide::{Basis, Decider, Question};
 use lightloom_fabric::Gradients;
-use lightloom_units::{BitRate, Bytes, Time};
+use lightloom_units::Time;
 use lightloom_workload::collective::hierarchical;
 use lightloom_workload::{BlockId, Comm, Gating, Pass, Scope, TaskKind};
 use std::collections::HashMap;
@@ -60,7 +60,6 @@ impl Optical<'_> {
             }
         };
         let mut known: Option<(ServerDemand, CircuitCounts)> = None;
-        self.rings.asked = true;
         for (region, sums) in sums.into_iter().enumerate() {
             let counts = match &known {
                 Some((demand, counts)) if *demand == sums.demand => Some(counts.clone()),
@@ -68,7 +67,7 @@ impl Optical<'_> {
             };
             known = counts.clone().map(|counts| (sums.demand.clone(), counts));
             let ring = counts.filter(|_| sums.within).and_then(|counts| match dense {
-                true => self.fixed(region, sums, counts, asked),
+                true => self.fixed(region, &sums.demand, &counts, asked),
                 false => self.changing(region, (sums, counts), (&times, &demands), asked),
             });
             self.rings.regions.push(ring);
@@ -81,26 +80,26 @@ impl Optical<'_> {
         let none = || Sums { demand: ServerDemand::zero(n), tasks: vec![], within: true };
         let mut regions: Vec<Sums> = self.regions.iter().map(|_| none()).collect();
         for task in 0..self.graph.len() as u32 {
-            let (stage, key) = match self.graph.communication(task) {
+            let of_stage = |stage| self.region(BlockId { replica: 0, stage });
+            match self.graph.communication(task) {
                 Some(&Comm::AllReduce { stage, scope, bytes_per_gpu }) => {
-                    (stage, Some((stage, scope, bytes_per_gpu)))
+                    let (region, key) = (of_stage(stage), (stage, scope, bytes_per_gpu));
+                    let Some(sums) = regions.get_mut(region) else { continue };
+                    let (own, within) =
+                        demands.entry(key).or_insert_with(|| self.sum_demand(region, key));
+                    add(&mut sums.demand, own);
+                    sums.within &= *within;
+                    sums.tasks.push((task, key));
                 }
-                Some(Comm::Collective { block, .. }) if dense => (block.stage, None),
-                _ => continue,
-            };
-            let region = self.region(BlockId { replica: 0, stage });
-            let Some(sums) = regions.get_mut(region) else { continue };
-            let (own, within) = match key {
-                Some(key) => {
-                    demands.entry(key).or_insert_with(|| self.sum_demand(region, key)).clone()
+                Some(&Comm::Collective { block, over, bytes_per_gpu, .. }) if dense => {
+                    let region = of_stage(block.stage);
+                    let Some(sums) = regions.get_mut(region) else { continue };
+                    let groups = self.placement.axis_groups(block, over);
+                    let pairs = around(&groups, bytes_per_gpu);
+                    add(&mut sums.demand, &self.demand_of(region, pairs.into_iter()).0);
                 }
-                None => self.ring_demand(region, task),
-            };
-            for (all, bytes) in sums.demand.bytes.iter_mut().zip(&own.bytes) {
-                *all += bytes;
+                _ => {}
             }
-            sums.within &= within || key.is_none();
-            sums.tasks.extend(key.map(|key| (task, key)));
         }
         regions
     }
@@ -113,17 +112,7 @@ impl Optical<'_> {
         self.demand_of(region, both_ways(&plan.ring, per_server))
     }
 
-    /// The same of a context- or tensor-parallel collective.
-    fn ring_demand(&self, region: usize, task: u32) -> (ServerDemand, bool) {
-        let pairs = match self.graph.communication(task) {
-            Some(&Comm::Collective { block, over, bytes_per_gpu, .. }) => {
-                around(&self.placement.axis_groups(block, over), bytes_per_gpu)
-            }
-            _ => vec![],
-        };
-        self.demand_of(region, pairs.into_iter())
-    }
-
+    /// What these send, and whether that is all of it.
     fn demand_of(&self, region: usize, pairs: impl Iterator<Item = Pair>) -> (ServerDemand, bool) {
         let per_server = self.fabric.cluster().gpus_per_server;
         let (mut demand, mut within) = (ServerDemand::zero(self.region_servers as usize), true);
@@ -153,51 +142,26 @@ impl Optical<'_> {
     }
 
     /// How long a demand takes over such circuits, and over packet NICs where there is none.
-    fn takes(&self, demand: &ServerDemand, counts: Option<&CircuitCounts>) -> Time {
-        let rates = self.rates();
-        let mut packets = vec![[0; 2]; demand.n];
-        let mut most = Time::ZERO;
-        for at in 0..demand.n * demand.n {
-            let (a, b, bytes) = (at / demand.n, at % demand.n, demand.bytes[at]);
-            match counts.map_or(0, |counts| counts.get(a, b)) {
-                0 => {
-                    packets[a][0] += bytes;
-                    packets[b][1] += bytes;
-                }
-                circuits => {
-                    let rate = BitRate::from_bps(rates.optical_bps * u64::from(circuits));
-                    most = most.max(rate.time_for(Bytes::new(bytes)));
-                }
-            }
-        }
-        let busiest = packets.into_iter().flatten().max().unwrap_or(0);
-        let nics = self.layout.packet_nics.len() as u64;
-        most.max(BitRate::from_bps(rates.packet_bps * nics).time_for(Bytes::new(busiest)))
+    fn takes(&self, region: usize, demand: &ServerDemand, counts: &CircuitCounts) -> Time {
+        all_to_all_time(demand, counts, &self.regions[region].decider.settings().rates)
     }
 
     /// Circuits of a dense job, if its rings take less over them: they stand from the beginning.
     fn fixed(
         &mut self,
         region: usize,
-        sums: Sums,
-        counts: CircuitCounts,
+        demand: &ServerDemand,
+        counts: &CircuitCounts,
         asked: Gradients,
     ) -> Option<Ring> {
-        let sooner = self.takes(&sums.demand, Some(&counts)) < self.takes(&sums.demand, None);
+        let packets = CircuitCounts::dark(demand.n);
+        let sooner = self.takes(region, demand, counts) < self.takes(region, demand, &packets);
         if !sooner && asked != Gradients::Always {
             return None;
         }
-        let dark = PortMap::dark(sums.demand.n, self.layout.optical_nics.len());
-        self.regions[region].ports = assign(&counts, &dark, &self.numa_of_port);
-        Some(Ring {
-            counts,
-            demand: sums.demand,
-            stands: true,
-            home: None,
-            sums: 0,
-            ended: 0,
-            left: Time::ZERO,
-        })
+        let dark = PortMap::dark(demand.n, self.layout.optical_nics.len());
+        self.regions[region].ports = assign(counts, &dark, &self.numa_of_port);
+        Some(Ring::Stays)
     }
 
     /// Circuits that change after a region's last all-to-all of an iteration, if that pays.
@@ -225,22 +189,27 @@ impl Optical<'_> {
             if begin >= last_end {
                 hidden.get_or_insert(begin - last_end);
                 gained.0 = gained.0.saturating_add(end - begin);
-                gained.1 = gained.1.saturating_add(self.takes(&demands[&key].0, Some(&counts)));
+                let circuits = self.takes(region, &demands[&key].0, &counts);
+                gained.1 = gained.1.saturating_add(circuits);
             }
         }
         let dark = self.dark.expected(counts.total());
-        let left = dark.saturating_sub(tail);
-        let exposed = dark.saturating_sub(hidden?).saturating_add(left.saturating_sub(first_begin));
+        // A job may begin later than its run.
+        let passes = times.iter().zip(&self.graph.pass).filter(|&(_, &pass)| pass != Pass::None);
+        let begin = passes.map(|(&(begin, _), _)| begin).min()?;
+        let dark_until = begin.saturating_add(dark.saturating_sub(tail));
+        let after = dark_until.saturating_sub(first_begin);
+        let exposed = dark.saturating_sub(hidden?).saturating_add(after);
         let pays = gained.0.saturating_sub(gained.1) > exposed;
-        (pays || asked == Gradients::Always).then_some(Ring {
+        let turns = Turns {
             counts,
             demand: sums.demand,
-            stands: false,
             home: None,
             sums: per_iteration as u32,
             ended: 0,
-            left,
-        })
+            dark_until,
+        };
+        (pays || asked == Gradients::Always).then_some(Ring::Turns(turns))
     }
 
     /// How long the optimizer works that waits for a sum.
@@ -260,4 +229,8 @@ impl Optical<'_> {
         };
         backward && sequence.get(at + 1).is_none_or(begins)
     }
+}
+
+fn add(all: &mut ServerDemand, own: &ServerDemand) {
+    all.bytes.iter_mut().zip(&own.bytes).for_each(|(all, bytes)| *all += bytes);
 }

@@ -1,36 +1,28 @@
 //! Sums of gradients over circuits, and when these change: see [`super::rings`].
 
 use super::Optical;
-use super::ring::both_ways;
-use crate::medium::form::{Medium, Pair, State, Sum, Turn};
+use super::ring::Ring;
+use crate::medium::form::{Pair, State};
 use lightloom_circuits::PortMap;
 use lightloom_engine::{Orders, Patches};
 use lightloom_units::Time;
 use lightloom_workload::{BlockId, Comm};
 
 impl Optical<'_> {
-    /// Whether the all-to-all that began last is the last of its iteration.
-    pub(super) fn is_last(&self, region: usize) -> bool {
-        let rings = self.rings.regions.get(region).is_some_and(Option::is_some);
-        let last = self.regions[region].next.checked_sub(1);
-        rings && last.is_some_and(|at| self.ends_iteration(region, at))
-    }
-
-    /// The last all-to-all of an iteration has ended: circuits for sums, if any are left. `false` if nothing
-    /// changes.
+    /// An all-to-all has ended. If it was the last of its iteration: circuits for sums, if any are left.
+    /// `false` if nothing changes.
     pub(super) fn before_sums(&mut self, region: usize, now: Time, patches: &mut Patches) -> bool {
-        let home = self.regions[region].ports.counts();
-        let Some(ring) = self.rings.regions[region].as_mut() else { return false };
-        if ring.ended == ring.sums {
+        let began_last = self.regions[region].next.checked_sub(1);
+        let last = began_last.is_some_and(|at| self.ends_iteration(region, at));
+        let ring = self.rings.regions.get_mut(region).filter(|_| last);
+        let Some(Some(Ring::Turns(turns))) = ring else { return false };
+        if turns.ended == turns.sums {
             // All of them ended beside all-to-alls.
-            ring.ended = 0;
+            turns.ended = 0;
             return false;
         }
-        if ring.stands {
-            return false;
-        }
-        (ring.stands, ring.home) = (true, Some(home));
-        let (counts, demand) = (ring.counts.clone(), ring.demand.clone());
+        turns.home = Some(self.regions[region].ports.counts());
+        let (counts, demand) = (turns.counts.clone(), turns.demand.clone());
         self.turn_to(region, (&counts, &demand), now, patches);
         true
     }
@@ -39,14 +31,15 @@ impl Optical<'_> {
     pub(super) fn sum_ends(&mut self, task: u32, now: Time, patches: &mut Patches) {
         let Some(&Comm::AllReduce { stage, .. }) = self.graph.communication(task) else { return };
         let region = self.region(BlockId { replica: 0, stage });
-        let Some(Some(ring)) = self.rings.regions.get_mut(region) else { return };
-        ring.ended += 1;
-        if ring.sums == 0 || ring.ended < ring.sums {
+        let ring = self.rings.regions.get_mut(region);
+        let Some(Some(Ring::Turns(turns))) = ring else { return };
+        turns.ended += 1;
+        if turns.ended < turns.sums {
             return;
         }
-        if let Some(home) = ring.home.take() {
-            (ring.stands, ring.ended) = (false, 0);
-            let demand = ring.demand.clone();
+        if let Some(home) = turns.home.take() {
+            turns.ended = 0;
+            let demand = turns.demand.clone();
             self.turn_to(region, (&home, &demand), now, patches);
         }
     }
@@ -54,8 +47,8 @@ impl Optical<'_> {
     /// A run's first all-to-all of a region: circuits that changed back when the iteration before ended may
     /// still be dark.
     pub(super) fn after_sums(&self, region: usize, now: Time, patches: &mut Patches) {
-        let Some(Some(ring)) = self.rings.regions.get(region) else { return };
-        let left = ring.left.saturating_sub(now);
+        let Some(Some(Ring::Turns(turns))) = self.rings.regions.get(region) else { return };
+        let left = turns.dark_until.saturating_sub(now);
         if self.regions[region].next > 0 || left <= patches.delay {
             return;
         }
@@ -70,7 +63,7 @@ impl Optical<'_> {
     pub(super) fn ring_of(&self, stage: u32) -> Option<usize> {
         let region = self.region(BlockId { replica: 0, stage });
         let ring = self.rings.regions.get(region)?.as_ref()?;
-        ring.stands.then_some(region)
+        ring.stands().then_some(region)
     }
 
     /// The region whose circuits stay as they are, if all of these groups are in it and one spans servers.
@@ -80,34 +73,10 @@ impl Optical<'_> {
         if !groups.iter().any(spans) {
             return None;
         }
-        let first = server(groups.first()?.first()?) / self.region_servers * self.region_servers;
-        let region = self.regions.iter().position(|region| region.first_server == first)?;
-        let ring = self.rings.regions.get(region)?.as_ref()?;
-        let inside =
-            |gpu: &u32| server(gpu).checked_sub(first).is_some_and(|at| at < self.region_servers);
-        (ring.stands && ring.sums == 0 && groups.iter().flatten().all(inside)).then_some(region)
-    }
-
-    /// A sum of gradients: inside servers, over circuits between them, inside again.
-    pub(super) fn sum_around(
-        &mut self,
-        region: usize,
-        (state, sum): (&State<'_>, &Sum<'_>),
-        turn: Turn,
-        orders: &mut Orders,
-    ) -> Result<(), String> {
-        for &pair in &sum.plan.reduce {
-            self.flow(state, pair, turn.key, orders)?;
-        }
-        orders.end_phase(Time::ZERO);
-        let per_server = self.fabric.cluster().gpus_per_server;
-        let pairs: Vec<Pair> = both_ways(&sum.plan.ring, per_server).collect();
-        self.send_around(region, &pairs, sum.plan.steps, (state, turn.key), orders)?;
-        for &pair in &sum.plan.gather {
-            self.flow(state, pair, turn.key, orders)?;
-        }
-        orders.end_phase(Time::ZERO);
-        Ok(())
+        let region = self.region_at(server(groups.first()?.first()?))?;
+        let stays = matches!(self.rings.regions.get(region), Some(Some(Ring::Stays)));
+        let inside = |gpu: &u32| self.index(region, server(gpu)).is_some();
+        (stays && groups.iter().flatten().all(inside)).then_some(region)
     }
 
     /// Hops of rings in a region, each for all of its steps.

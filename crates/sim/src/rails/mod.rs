@@ -13,12 +13,11 @@
 pub(crate) mod flows;
 
 use crate::error::SimError;
+use crate::record::Watch;
 use crate::spec::EngineSpec;
 use crate::table::{Column, Table};
 use flows::{Flows, Known, forwarding, lanes};
-use lightloom_engine::{
-    Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, TaskId, Tasks,
-};
+use lightloom_engine::{Engine, EngineError, Orders, Outcome, Policy, Scenario, TaskId, Tasks};
 use lightloom_fabric::{ClosSpec, Cluster, Fabric, FatTree, NicId, RailOptimized, Splitting};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, Chunks, Nics, PacketEngine, Paths};
@@ -527,14 +526,6 @@ impl Policy for FlowSender<'_> {
         self.flows.order(transfer as usize, self.fabric, route, self.key, orders)?;
         orders.end_phase(if flow.after { self.forwarding } else { Time::ZERO });
         Ok(())
-    }
-}
-
-struct Watch<'a>(&'a mut dyn FnMut(f64) -> bool);
-
-impl Observer for Watch<'_> {
-    fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
-        (self.0)(finished as f64 / tasks.max(1) as f64)
     }
 }
 

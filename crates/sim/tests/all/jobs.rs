@@ -4,7 +4,7 @@ use super::golden::{FLOW, JOB, clos, mixnet};
 use super::packets::PACKETS;
 use lightloom_sim::{
     Column, Given, JobRun, JobsRun, JobsSpec, PlacePolicy, Servers, SharedJob, SimError, Spec,
-    TraceCounts, Workload,
+    Table, TraceCounts, Workload,
 };
 use lightloom_units::{BitRate, Bytes, Time};
 use proptest::prelude::*;
@@ -163,6 +163,10 @@ fn training(fabric: &str, gpus: u32) -> (Spec, Workload) {
         128 => JOB.to_owned(),
         _ => JOB.replace("\"pp\": 2", "\"pp\": 1").replace("\"gpus\": 128", "\"gpus\": 64"),
     };
+    trained(&job, fabric)
+}
+
+fn trained(job: &str, fabric: &str) -> (Spec, Workload) {
     let text = format!(r#"{{{job}, "engine": {FLOW}, "fabric": {fabric}}}"#);
     let spec = Spec::from_json(&text).expect("a valid spec");
     // A few experts of each layer get most tokens, others in each layer.
@@ -194,7 +198,25 @@ fn one_job_on_all_servers_is_as_if_by_itself() {
         assert_eq!(took(&run.jobs[0]), itself.iteration, "{fabric}");
         assert_eq!(run.jobs[0].breakdown, itself.breakdown, "{fabric}");
         assert_eq!(run.jobs[0].carrier, itself.carrier, "{fabric}");
+        // What is counted as flows are ordered is what the engine's links carried.
+        assert_eq!(by_class(&run.tables), by_class(&itself.tables), "{fabric}");
     }
+}
+
+/// Bytes that classes of links carried.
+fn by_class(tables: &[Table]) -> Vec<(String, i64)> {
+    let links = tables.iter().find(|table| table.name == "links").expect("a table");
+    let column = |name| {
+        let found = links.columns.iter().find(|(known, _)| *known == name);
+        &found.expect("a column").1
+    };
+    let (Column::Names { index, names }, Column::Integers(bytes)) =
+        (column("class"), column("bytes"))
+    else {
+        panic!("{links:?}")
+    };
+    let rows = index.iter().map(|&at| names[at as usize].clone()).zip(bytes.iter().copied());
+    rows.filter(|&(_, bytes)| bytes > 0).collect()
 }
 
 /// Both jobs at once, and each by itself where it is then.
@@ -246,6 +268,41 @@ fn regions_belong_to_one_job() {
     }
 }
 
+#[test]
+fn circuits_for_sums_are_dark_after_an_iteration_whenever_a_job_starts() {
+    let fabric = mixnet("block", false)
+        .replace("\"backward\": \"hide\"", "\"backward\": \"hide\", \"gradients\": \"always\"")
+        .replace("\"ps\": 100000000", "\"ps\": 5000000000");
+    let job = JOB.replace("\"dp\": 2", "\"dp\": 1").replace("\"gpus\": 128", "\"gpus\": 64");
+    let (spec, workload) = trained(&job, &fabric);
+    let run = |start: Time| {
+        let jobs = vec![shared("it", &spec, listed(&every(0..8, 1)), start, 2)];
+        let run = JobsSpec { gpus: 64, jobs }.run(&[&workload], &mut |_| true);
+        run.expect("the run finishes").jobs.remove(0)
+    };
+    let [at_once, later] = [run(Time::ZERO), run(Time::from_ms(100))];
+    assert_eq!(at_once.reconfigurations, later.reconfigurations);
+    assert_eq!(took(&at_once), took(&later));
+}
+
+#[test]
+fn hashes_are_the_same_alone_and_together() {
+    // They pick paths; the second job begins when the first has ended.
+    let fabric = clos("rail-optimized", "3.0").replace("ideal", "ecmp");
+    let (spec, workload) = training(&fabric, 64);
+    let job = |first: u32, start: Time| shared("it", &spec, listed(&every(first..16, 2)), start, 1);
+    let run = |jobs: Vec<SharedJob>| {
+        let workloads = vec![&workload; jobs.len()];
+        let run = JobsSpec { gpus: 128, jobs }.run(&workloads, &mut |_| true);
+        run.expect("the run finishes").jobs
+    };
+    let left = run(vec![job(0, Time::ZERO)]).remove(0);
+    let right = run(vec![job(1, Time::ZERO)]).remove(0);
+    assert_ne!(took(&left), took(&right));
+    let both = run(vec![job(0, Time::ZERO), job(1, left.end())]);
+    assert_eq!([took(&both[0]), took(&both[1])], [took(&left), took(&right)]);
+}
+
 fn refusal(gpus: u32, jobs: Vec<SharedJob>) -> String {
     match (JobsSpec { gpus, jobs }).place() {
         Err(SimError::Input(message)) => message,
@@ -294,16 +351,19 @@ fn what_cannot_be_shared_is_refused() {
 
 #[test]
 fn jobs_are_placed_by_policy_and_apart() {
-    // Leaves of eight NICs: a server each; pods of eight ToRs.
-    let (spec, _) = training(&clos("leaf-spine", "1.0").replace("\"tiers\": 3,", ""), 64);
-    let job = |servers| shared("a", &spec, servers, Time::ZERO, 1);
-    let spread = || Servers::Policy(PlacePolicy::Spread);
-    let jobs = vec![job(spread()), job(listed(&every(1..16, 2)))];
-    let places = JobsSpec { gpus: 128, jobs }.place().expect("room");
-    assert_eq!(places.together[1], every(1..16, 2));
-    assert_eq!(places.together[0].len(), 8);
-    let apart = places.apart.expect("leaves enough");
-    assert!(apart[0].iter().all(|server| !apart[1].contains(server)));
+    let (spec, _) = pair(FLOW);
+    let place = |servers: Vec<Servers>| {
+        let jobs = servers.into_iter().map(|it| shared("a", &spec, it, Time::ZERO, 1)).collect();
+        JobsSpec { gpus: 6, jobs }.place().expect("room")
+    };
+    let [packed, spread] = [PlacePolicy::Packed, PlacePolicy::Spread].map(Servers::Policy);
+    // Two leaves of three servers; what is listed goes first.
+    let three = place(vec![spread.clone(), packed.clone(), listed(&[4, 0])]);
+    assert_eq!(three.together, [[1, 3], [2, 5], [4, 0]]);
+    assert_eq!((three.apart, three.groups), (None, 0));
+    let two = place(vec![spread, packed]);
+    assert_eq!(two.together, [[0, 3], [1, 2]]);
+    assert_eq!((two.apart, two.groups), (Some(vec![vec![0, 1], vec![3, 4]]), 2));
 }
 
 #[test]
