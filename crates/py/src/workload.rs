@@ -85,6 +85,24 @@ impl Workload {
         as_python(py, &py.detach(|| self.0.traffic()))
     }
 
+    /// About how long an iteration takes on the fabric of `spec_json`, and how long at least \[ps\].
+    fn outline<'py>(&self, py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
+        let spec = spec(spec_json)?;
+        let found = py.detach(|| self.0.outline(&spec)).map_err(raised)?;
+        let result = PyDict::new(py);
+        let times = [
+            ("about_ps", found.about),
+            ("least_ps", found.least),
+            ("compute_ps", found.compute),
+            ("all_to_all_ps", found.all_to_all),
+            ("dark_ps", found.dark),
+        ];
+        for (name, time) in times {
+            result.set_item(name, time.ps())?;
+        }
+        Ok(result)
+    }
+
     /// Runs one iteration on the fabric and engine of `spec_json`; `progress` is given the share
     /// done and stops the run by raising.
     /// `functions`: the first chooses circuits in place of the specification's rule, the second paths in

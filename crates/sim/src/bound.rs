@@ -49,7 +49,7 @@ pub(crate) struct LinkUse {
 struct Loads(Vec<[f64; 2]>);
 
 /// Parts of a fabric, such as servers, with the links that lead out of each and into it.
-struct Parts {
+pub(crate) struct Parts {
     /// bit/s out of each, and into it.
     rates: Vec<[f64; 2]>,
     /// The least delay from one to another.
@@ -80,6 +80,23 @@ impl Parts {
         let [out, into] = delays.map(|delay| delay.unwrap_or(Time::ZERO));
         // A link that leads straight to another part is the one out and the one in.
         Parts { rates, delay: straight.map_or(out + into, |delay| delay.min(out + into)) }
+    }
+
+    /// The GPUs of a fabric.
+    pub fn of_gpus(fabric: &Fabric) -> Self {
+        let cluster = fabric.cluster();
+        Parts::new(fabric, cluster.gpus, |node| gpu_of(cluster, node))
+    }
+
+    /// Its servers.
+    pub fn of_servers(fabric: &Fabric) -> Self {
+        let cluster = fabric.cluster();
+        Parts::new(fabric, cluster.servers(), |node| server_of(cluster, node))
+    }
+
+    /// The most bit/s out of a part, or into one.
+    pub fn fastest(&self) -> f64 {
+        self.rates.iter().flatten().copied().fold(0.0, f64::max)
     }
 
     /// The time that the busiest part takes at least.

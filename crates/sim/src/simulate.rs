@@ -10,6 +10,7 @@ use crate::demand::Demand;
 use crate::error::SimError;
 use crate::failures::{FailurePlan, Health, all_happened};
 use crate::medium::{self, Decided, Job, MediumKind, Setting};
+use crate::outline::Marks;
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::record::{Progress, Recorder};
@@ -27,6 +28,7 @@ use lightloom_flow::FlowEngine;
 use lightloom_packet::PacketEngine;
 use lightloom_units::Time;
 use lightloom_workload::{ComputeOrigin, Gating, Parallelism, Placement, TaskGraph, build};
+use std::sync::OnceLock;
 
 /// Counts of a gating trace: `[iteration, layer, source, expert]`, row-major.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,14 @@ pub struct Workload {
     pub(crate) notes: Vec<String>,
     /// GPUs of a server, as the first specification had them.
     per_server: u32,
+    marks: OnceLock<Marks>,
+}
+
+/// What a specification is run on, without what is sent.
+pub(crate) struct Ground {
+    pub plan: FailurePlan,
+    pub decided: Decided,
+    pub fabric: Fabric,
 }
 
 /// What a run left.
@@ -108,6 +118,7 @@ impl Workload {
             origins,
             notes,
             per_server: spec.cluster.gpus_per_server,
+            marks: OnceLock::new(),
         })
     }
 
@@ -124,7 +135,9 @@ impl Workload {
         let placement = Placement::new(spec.parallelism());
         let per_server = spec.cluster.gpus_per_server;
         let origins = vec![];
-        Ok(Workload { job: identity(spec), placement, gating, graph, origins, notes, per_server })
+        let marks = OnceLock::new();
+        let job = identity(spec);
+        Ok(Workload { job, placement, gating, graph, origins, notes, per_server, marks })
     }
 
     /// How many tasks an iteration has.
@@ -162,15 +175,10 @@ impl Workload {
         beside: Beside<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<Run, SimError> {
-        self.is_of(spec)?;
         let kind = spec.fabric.kind();
-        let mut plan = FailurePlan::new(spec, spec.region_servers())?;
+        let Ground { mut plan, decided, fabric } = self.ground(spec)?;
         let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
-        let medium_kind = medium::of(kind);
-        takes_circuits(spec, medium_kind)?;
         let carriers = carried::allowed(spec)?;
-        let decided = (medium_kind.decide)(spec, plan.backups.len() as u32, Some(&job))?;
-        let fabric = fabric_of(spec, &plan, &decided)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
         can_run(kind, spec.engine.name())?;
         beside.is_asked(spec, &fabric)?;
@@ -184,7 +192,7 @@ impl Workload {
             beside,
             regions: (0..fabric.regions()).collect(),
         };
-        let medium = (medium_kind.begin)(&setting)?;
+        let medium = (medium::of(kind).begin)(&setting)?;
         let circuits = medium.standing();
         let scenario = Scenario {
             fabric: &fabric,
@@ -217,6 +225,27 @@ impl Workload {
             &fabric,
             Ended { notes, sender, recorder, outcome, circuits: &circuits },
         ))
+    }
+
+    /// What a specification is run on.
+    ///
+    /// # Errors
+    /// [`SimError::Input`] if the fabric cannot be built or the specification is of another workload.
+    pub(crate) fn ground(&self, spec: &Spec) -> Result<Ground, SimError> {
+        self.is_of(spec)?;
+        let plan = FailurePlan::new(spec, spec.region_servers())?;
+        let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
+        let kind = medium::of(spec.fabric.kind());
+        takes_circuits(spec, kind)?;
+        carried::allowed(spec)?;
+        let decided = (kind.decide)(spec, plan.backups.len() as u32, Some(&job))?;
+        let fabric = fabric_of(spec, &plan, &decided)?;
+        Ok(Ground { plan, decided, fabric })
+    }
+
+    /// What of the task graph holds for every fabric of servers of so many GPUs.
+    pub(crate) fn marks(&self, per_server: u32) -> &Marks {
+        self.marks.get_or_init(|| Marks::new(self, per_server))
     }
 
     /// Whether a specification is of this workload.

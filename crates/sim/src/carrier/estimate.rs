@@ -72,6 +72,44 @@ impl Estimate {
         sum
     }
 
+    /// How long each of several orders takes by its closed form if all are carried out at once.
+    pub fn together(&mut self, fabric: &Fabric, all: &[Orders]) -> Vec<Time> {
+        let steps =
+            |orders: &Orders| (0..orders.tracks()).map(|track| orders.track(track).len()).max();
+        let most = all.iter().filter_map(steps).max().unwrap_or(0);
+        let mut times: Vec<Vec<Time>> =
+            all.iter().map(|orders| vec![Time::ZERO; orders.tracks()]).collect();
+        for step in 0..most {
+            for (_, orders, _, phase) in at_step(all, step) {
+                for flow in orders.flows(phase) {
+                    for lane in orders.lane_numbers(flow) {
+                        let (path, bytes) = (orders.lane_links(lane), orders.share(lane).get());
+                        let delay = path.iter().map(|&link| fabric.link(link).delay).sum();
+                        self.load(path, bytes, delay);
+                    }
+                }
+            }
+            for (number, orders, track, phase) in at_step(all, step) {
+                let lanes = orders.flows(phase).iter().flat_map(|flow| orders.lane_numbers(flow));
+                let links = lanes.flat_map(|lane| orders.lane_links(lane));
+                let time = |link: &LinkId| {
+                    let load = &self.loads[link.index()];
+                    let longest = load.delay.map_or(Time::ZERO, |(_, longest)| longest);
+                    let busy = fabric.link(*link).rate.time_for(Bytes::new(load.bytes));
+                    busy.saturating_add(longest)
+                };
+                let about = &orders.phases()[phase];
+                let sent = links.map(time).max().unwrap_or(Time::ZERO);
+                let whole = sent.saturating_add(about.latency).saturating_add(about.dark);
+                times[number][track] += whole;
+            }
+            for link in self.used.drain(..) {
+                self.loads[link as usize] = Load::default();
+            }
+        }
+        times.iter().map(|tracks| tracks.iter().copied().max().unwrap_or(Time::ZERO)).collect()
+    }
+
     /// How long orders take, or some time not before `enough` if they take longer.
     pub fn time(&mut self, fabric: &Fabric, orders: &Orders, enough: Time) -> Time {
         let mut time = Time::ZERO;
@@ -162,6 +200,14 @@ impl Estimate {
             (*shortest, *longest) = ((*shortest).min(delay), (*longest).max(delay));
         }
     }
+}
+
+/// The phases that orders have at a place of their tracks: number, orders, track, phase.
+fn at_step(all: &[Orders], step: usize) -> impl Iterator<Item = (usize, &Orders, usize, usize)> {
+    all.iter().enumerate().flat_map(move |(number, orders)| {
+        let phase = move |track| Some((number, orders, track, orders.track(track).nth(step)?));
+        (0..orders.tracks()).filter_map(phase)
+    })
 }
 
 /// Links that equal paths share, by what they are made of.

@@ -1,0 +1,400 @@
+//! About how long an iteration takes on a fabric, and how long at least, without an engine: by which
+//! candidates are ranked, and left out, before an engine runs the best of them.
+//!
+//! Modelled: the task graph's longest path. Computation takes the time that it has in the graph. An all-to-all
+//! takes as long for each byte that leaves or enters its busiest server as the first [`SAMPLES`] of a
+//! pipeline stage take by the bytes on links, with those of all replicas on the links at once; before it,
+//! circuits are dark as long as theirs were, less the computation that hides it. A sum of gradients, a
+//! send and a collective take what the bytes on links take, each by itself.
+//! The bound: computation as before; an all-to-all no less than its busiest server's bytes over the rate of all of
+//! a server's links, nor than its busiest GPU's over all of a GPU's; a collective inside a server as before; all else nothing.
+//! Ignored: that transfers of different kinds share links; that circuits are chosen anew for each demand
+//! behind the sampled ones.
+//! Checked: the bound against the flow engine on every fabric, ranks of candidates by both, in
+//! `tests/test_outline.py`.
+
+use crate::all_to_all::AllToAll;
+use crate::bound::Parts;
+use crate::carried;
+use crate::carrier::estimate::Estimate;
+use crate::demand::Demand;
+use crate::error::SimError;
+use crate::failures::Health;
+use crate::medium::{self, Job, Setting};
+use crate::sender::Sender;
+use crate::simulate::{Ground, Workload};
+use crate::spec::Spec;
+use lightloom_engine::{Orders, Patches, Policy, TaskId};
+use lightloom_fabric::Fabric;
+use lightloom_units::Time;
+use lightloom_workload::{Axis, Comm, Pass, Scope, TaskKind};
+use std::collections::{BTreeMap, HashMap};
+
+/// All-to-alls of each block that are laid on the fabric.
+const SAMPLES: usize = 8;
+/// So many more where circuits may change: they settle after a while, and the first quarter does not count.
+const SETTLED: usize = 64;
+
+/// What an iteration takes by closed form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outline {
+    /// About.
+    pub about: Time,
+    /// No less.
+    pub least: Time,
+    /// If nothing that is sent took any time.
+    pub compute: Time,
+    /// A sampled all-to-all between servers, on average.
+    pub all_to_all: Time,
+    /// How long circuits were dark before one, on average, hidden or not.
+    pub dark: Time,
+}
+
+/// What of a task graph holds for every fabric.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    /// Tasks, each after all that it waits for.
+    order: Vec<u32>,
+    /// By task: the most bytes out of or into a server, and a GPU; zero of other tasks than all-to-alls.
+    busiest: Vec<[u64; 2]>,
+    /// By task: what its block computes between the all-to-all before and this one.
+    window: Vec<Time>,
+    /// All-to-alls by block, in turn.
+    sequences: BTreeMap<(u32, u32), Vec<u32>>,
+}
+
+impl Marks {
+    pub fn new(workload: &Workload, per_server: u32) -> Self {
+        let graph = &workload.graph;
+        let demand = Demand::new(&workload.placement, &workload.gating, per_server);
+        let order = graph.topological_order().unwrap_or_default();
+        let mut busiest = vec![[0; 2]; graph.len()];
+        let mut window = vec![Time::ZERO; graph.len()];
+        let mut sequences: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+        let mut computed: HashMap<(u32, u32), Time> = HashMap::new();
+        let gpus = workload.placement.gpus() as usize;
+        let (mut by_gpu, mut by_server) = (Loads::of(gpus), Loads::of(gpus));
+        for &task in &order {
+            let at = task as usize;
+            let block = (graph.replica[at], graph.stage[at]);
+            let Some(comm) = graph.communication(task) else {
+                *computed.entry(block).or_default() += graph.duration[at];
+                continue;
+            };
+            let Some(a2a) = all_to_all(comm) else { continue };
+            demand.for_each(a2a, |from, to, bytes| {
+                by_gpu.send(from, to, bytes);
+                let [from, to] = [from, to].map(|gpu| gpu / per_server);
+                if from != to {
+                    by_server.send(from, to, bytes);
+                }
+            });
+            busiest[at] = [by_server.take(), by_gpu.take()];
+            window[at] = std::mem::take(computed.entry(block).or_default());
+            sequences.entry(block).or_default().push(task);
+        }
+        Marks { order, busiest, window, sequences }
+    }
+
+    /// All-to-alls of all replicas of a stage, those that are at the same place in turn together.
+    fn sampled(&self, most: usize) -> Vec<Vec<u32>> {
+        let spans = |tasks: &[u32]| tasks.iter().any(|&task| self.busiest[task as usize][0] > 0);
+        let mut stages: Vec<u32> =
+            self.sequences.iter().filter(|(_, tasks)| spans(tasks)).map(|(key, _)| key.1).collect();
+        stages.sort_unstable();
+        stages.dedup();
+        let Some(&stage) = stages.get(stages.len() / 2) else { return vec![] };
+        let blocks = || self.sequences.iter().filter(|(key, _)| key.1 == stage).map(|(_, all)| all);
+        let count = blocks().map(Vec::len).min().unwrap_or(0).min(most);
+        (0..count).map(|at| blocks().map(|all| all[at]).collect()).collect()
+    }
+}
+
+/// Bytes out of and into GPUs, or servers.
+struct Loads {
+    bytes: Vec<[u64; 2]>,
+    used: Vec<u32>,
+}
+
+impl Loads {
+    fn of(count: usize) -> Self {
+        Loads { bytes: vec![[0; 2]; count], used: vec![] }
+    }
+
+    fn send(&mut self, from: u32, to: u32, bytes: u64) {
+        for (way, end) in [from, to].into_iter().enumerate() {
+            let load = &mut self.bytes[end as usize];
+            if *load == [0; 2] {
+                self.used.push(end);
+            }
+            load[way] += bytes;
+        }
+    }
+
+    /// The most; forgets all.
+    fn take(&mut self) -> u64 {
+        let each = self.used.drain(..).flat_map(|at| std::mem::take(&mut self.bytes[at as usize]));
+        each.max().unwrap_or(0)
+    }
+}
+
+/// What was found of sampled transfers.
+#[derive(Default)]
+struct Found {
+    /// Seconds a byte of the busiest server, of all-to-alls.
+    per_byte: f64,
+    all_to_all: Time,
+    /// Darkness before an all-to-all that waits for it, and before one whose compute may hide it.
+    shown: HashMap<(Pass, TaskKind), Mean>,
+    hidden: HashMap<(Pass, TaskKind), Mean>,
+    /// What else was sent.
+    sums: HashMap<(u32, Scope, u64), Time>,
+    collectives: HashMap<(Axis, u64, u32), (Time, bool)>,
+    sends: HashMap<u64, Time>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    count: u32,
+}
+
+impl Mean {
+    fn add(&mut self, time: Time) {
+        self.sum += time.as_secs_f64();
+        self.count += 1;
+    }
+
+    fn of(self) -> f64 {
+        self.sum / f64::from(self.count.max(1))
+    }
+}
+
+impl Workload {
+    /// About how long an iteration takes on the fabric of a specification, and how long at least.
+    ///
+    /// # Errors
+    /// [`SimError::Input`] if the fabric cannot be built, the specification is of another workload, or a
+    /// transfer has no path.
+    pub fn outline(&self, spec: &Spec) -> Result<Outline, SimError> {
+        let ground = self.ground(spec)?;
+        let fabric = &ground.fabric;
+        let marks = self.marks(spec.cluster.gpus_per_server);
+        let found = self.sample(spec, &ground, marks)?;
+        let servers = Parts::of_servers(fabric).fastest();
+        let gpus = Parts::of_gpus(fabric).fastest();
+        let seconds = |bytes: u64, bps: f64| if bps > 0.0 { bytes as f64 * 8.0 / bps } else { 0.0 };
+        let least = |task: u32| {
+            let [server, gpu] = marks.busiest[task as usize];
+            Time::from_secs_f64(seconds(server, servers).max(seconds(gpu, gpus)))
+        };
+        let about = self.longest(marks, |task, comm| match *comm {
+            Comm::AllToAll { .. } if marks.busiest[task as usize][0] > 0 => {
+                let server = marks.busiest[task as usize][0] as f64;
+                let sent =
+                    Time::from_secs_f64(server * found.per_byte + self.dark(&found, marks, task));
+                sent.max(least(task))
+            }
+            Comm::AllToAll { .. } => least(task),
+            _ => found.time(comm).0,
+        });
+        let bound = self.longest(marks, |task, comm| match *comm {
+            Comm::AllToAll { .. } => least(task),
+            Comm::Collective { .. } => match found.time(comm) {
+                (time, true) => time,
+                _ => Time::ZERO,
+            },
+            _ => Time::ZERO,
+        });
+        let dark: Vec<_> = found.shown.values().chain(found.hidden.values()).collect();
+        let mean = dark.iter().map(|mean| mean.of()).sum::<f64>() / dark.len().max(1) as f64;
+        Ok(Outline {
+            about: about.max(bound),
+            least: bound,
+            compute: self.longest(marks, |_, _| Time::ZERO),
+            all_to_all: found.all_to_all,
+            dark: Time::from_secs_f64(mean),
+        })
+    }
+
+    /// When the last task ends if communication takes as long as `network` says.
+    fn longest(&self, marks: &Marks, network: impl Fn(u32, &Comm) -> Time) -> Time {
+        let graph = &self.graph;
+        let (mut start, mut last) = (vec![Time::ZERO; graph.len()], Time::ZERO);
+        for &task in &marks.order {
+            let at = task as usize;
+            let time = match graph.communication(task) {
+                Some(comm) => network(task, comm),
+                None => graph.duration[at],
+            };
+            let end = start[at].saturating_add(time);
+            last = last.max(end);
+            for &after in graph.successors.row(task) {
+                start[after as usize] = start[after as usize].max(end);
+            }
+        }
+        last
+    }
+
+    /// Seconds for which an all-to-all waits for circuits.
+    fn dark(&self, found: &Found, marks: &Marks, task: u32) -> f64 {
+        let at = task as usize;
+        let class = (self.graph.pass[at], self.graph.kind[at]);
+        let sampled = found.shown.contains_key(&class) || found.hidden.contains_key(&class);
+        // Backward passes are behind what is sampled; they are as combining is.
+        let class = if sampled { class } else { (Pass::Forward, TaskKind::Combine) };
+        let [shown, hidden] =
+            [&found.shown, &found.hidden].map(|of| of.get(&class).map_or(0.0, |mean| mean.of()));
+        shown + (hidden - marks.window[at].as_secs_f64()).max(0.0)
+    }
+
+    /// Lays sampled transfers on the fabric.
+    fn sample(&self, spec: &Spec, ground: &Ground, marks: &Marks) -> Result<Found, SimError> {
+        let Ground { plan, decided, fabric } = ground;
+        let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
+        let kind = spec.fabric.kind();
+        let setting = Setting {
+            spec,
+            fabric,
+            job,
+            plan,
+            decided,
+            carriers: carried::allowed(spec)?,
+            beside: Default::default(),
+            regions: (0..fabric.regions()).collect(),
+        };
+        let medium = (medium::of(kind).begin)(&setting)?;
+        let standing = Patches { patches: medium.standing(), ..Patches::default() };
+        let mut health = Health::new(fabric, kind.can().rails, vec![]);
+        health.patched(&standing, Time::ZERO);
+        let tokens = (&self.placement, &self.gating);
+        let mut sender = Sender::new(fabric, &self.graph, tokens, medium, health, spec);
+        let mut estimate = Estimate::new(fabric, false);
+        let mut found = Found::default();
+        let (mut now, mut bytes, mut seconds, mut count) = (Time::ZERO, 0, 0.0, 0);
+        let settles = if standing.patches.is_empty() { 0 } else { SETTLED };
+        let sampled = marks.sampled(SAMPLES + settles);
+        let unsettled = if settles == 0 { 0 } else { sampled.len() / 4 };
+        for (turn, tasks) in sampled.iter().enumerate() {
+            let mut all: Vec<Orders> = vec![Orders::default(); tasks.len()];
+            let window = tasks.iter().map(|&task| marks.window[task as usize]).max();
+            now = now.saturating_add(window.unwrap_or(Time::ZERO));
+            for (&task, orders) in tasks.iter().zip(&mut all) {
+                let transfer = self.graph.comm[task as usize];
+                sender.begin(TaskId(task), transfer, now, orders).map_err(refused)?;
+                let at = task as usize;
+                let class = (self.graph.pass[at], self.graph.kind[at]);
+                if turn >= unsettled {
+                    found.shown.entry(class).or_default().add(orders.patches.delay);
+                }
+            }
+            let times = estimate.together(fabric, &all);
+            for (&task, &time) in tasks.iter().zip(&times).filter(|_| turn >= unsettled) {
+                count += 1;
+                bytes += marks.busiest[task as usize][0];
+                seconds += time.as_secs_f64();
+            }
+            now = now.saturating_add(times.iter().copied().max().unwrap_or(Time::ZERO));
+            let next = sampled.get(turn + 1);
+            for (nth, &task) in tasks.iter().enumerate() {
+                let mut patches = Patches::default();
+                let transfer = self.graph.comm[task as usize];
+                sender.end(TaskId(task), transfer, now, &mut patches).map_err(refused)?;
+                let next = next.filter(|_| turn + 1 >= unsettled);
+                if let Some(next) = next.map(|tasks| tasks[nth] as usize) {
+                    let class = (self.graph.pass[next], self.graph.kind[next]);
+                    found.hidden.entry(class).or_default().add(patches.delay);
+                }
+            }
+        }
+        found.all_to_all = Time::from_secs_f64(seconds / f64::from(count.max(1)));
+        found.per_byte = if bytes > 0 { seconds / bytes as f64 } else { 0.0 };
+        self.sample_rest(&mut sender, fabric, &mut estimate, (now, &mut found))?;
+        Ok(found)
+    }
+
+    /// One of each kind of transfer that is no all-to-all.
+    fn sample_rest(
+        &self,
+        sender: &mut Sender<'_>,
+        fabric: &Fabric,
+        estimate: &mut Estimate,
+        (now, found): (Time, &mut Found),
+    ) -> Result<(), SimError> {
+        let per_server = fabric.cluster().gpus_per_server;
+        for task in 0..self.graph.len() as u32 {
+            let Some(comm) = self.graph.communication(task) else { continue };
+            if matches!(comm, Comm::AllToAll { .. }) || found.known(comm) {
+                continue;
+            }
+            let mut orders = vec![Orders::default()];
+            let transfer = self.graph.comm[task as usize];
+            sender.begin(TaskId(task), transfer, now, &mut orders[0]).map_err(refused)?;
+            let time = estimate.together(fabric, &orders)[0];
+            let dark = orders[0].patches.delay;
+            sender.end(TaskId(task), transfer, now, &mut Patches::default()).map_err(refused)?;
+            match *comm {
+                Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                    found.sums.insert((stage, scope, bytes_per_gpu), time + dark);
+                }
+                Comm::Send { bytes_per_gpu, .. } => {
+                    found.sends.insert(bytes_per_gpu, time);
+                }
+                Comm::Collective { block, over, bytes_per_gpu, steps } => {
+                    let inside = self.placement.axis_groups(block, over).iter().all(|group| {
+                        let first = group.first().map(|gpu| gpu / per_server);
+                        group.iter().all(|gpu| Some(gpu / per_server) == first)
+                    });
+                    found.collectives.insert((over, bytes_per_gpu, steps), (time, inside));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    fn known(&self, comm: &Comm) -> bool {
+        match *comm {
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                self.sums.contains_key(&(stage, scope, bytes_per_gpu))
+            }
+            Comm::Send { bytes_per_gpu, .. } => self.sends.contains_key(&bytes_per_gpu),
+            Comm::Collective { over, bytes_per_gpu, steps, .. } => {
+                self.collectives.contains_key(&(over, bytes_per_gpu, steps))
+            }
+            Comm::AllToAll { .. } | Comm::Exchange { .. } => true,
+        }
+    }
+
+    /// The time of what is no all-to-all, and whether it stays inside servers.
+    fn time(&self, comm: &Comm) -> (Time, bool) {
+        let found = match *comm {
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                self.sums.get(&(stage, scope, bytes_per_gpu)).map(|&time| (time, false))
+            }
+            Comm::Send { bytes_per_gpu, .. } => {
+                self.sends.get(&bytes_per_gpu).map(|&time| (time, false))
+            }
+            Comm::Collective { over, bytes_per_gpu, steps, .. } => {
+                self.collectives.get(&(over, bytes_per_gpu, steps)).copied()
+            }
+            Comm::AllToAll { .. } | Comm::Exchange { .. } => None,
+        };
+        found.unwrap_or_default()
+    }
+}
+
+fn all_to_all(comm: &Comm) -> Option<AllToAll> {
+    match *comm {
+        Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
+            Some(AllToAll { block, matrix, transposed, bytes_per_token })
+        }
+        _ => None,
+    }
+}
+
+fn refused(why: String) -> SimError {
+    SimError::Input(why)
+}
