@@ -53,10 +53,11 @@ class Workload:
     def traffic(self) -> dict[str, Any]:
         """Return what GPUs send each other in one iteration, as columns: kind, from, to, bytes."""
 
-    def outline(self, spec_json: str) -> dict[str, int]:
+    def outline(self, spec_json: str, enough_ps: int | None = None) -> dict[str, int | None]:
         """Return about how long an iteration takes, and how long at least, without an engine.
 
-        In picoseconds: ``about_ps`` by the bytes on links, ``least_ps`` no less, ``compute_ps`` if
+        In picoseconds: ``about_ps`` by the bytes on links (None if the bound is above
+        ``enough_ps``), ``least_ps`` no less, ``compute_ps`` if
         nothing that is sent took time; of sampled all-to-alls between servers, on average, their
         time ``all_to_all_ps`` and how long circuits were dark before, ``dark_ps``.
         """

@@ -10,6 +10,7 @@ use crate::progress::watched;
 use lightloom_decide::Rule;
 use lightloom_packet::PathChooser;
 use lightloom_sim::{Beside, Given, TraceCounts};
+use lightloom_units::Time;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -85,13 +86,21 @@ impl Workload {
         as_python(py, &py.detach(|| self.0.traffic()))
     }
 
-    /// About how long an iteration takes on the fabric of `spec_json`, and how long at least \[ps\].
-    fn outline<'py>(&self, py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
+    /// About how long an iteration takes on the fabric of `spec_json`, and how long at least \[ps\]; only the
+    /// latter if it is more than `enough_ps`.
+    #[pyo3(signature = (spec_json, enough_ps=None))]
+    fn outline<'py>(
+        &self,
+        py: Python<'py>,
+        spec_json: &str,
+        enough_ps: Option<u64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let spec = spec(spec_json)?;
-        let found = py.detach(|| self.0.outline(&spec)).map_err(raised)?;
+        let enough = enough_ps.map(Time::from_ps);
+        let found = py.detach(|| self.0.outline(&spec, enough)).map_err(raised)?;
         let result = PyDict::new(py);
+        result.set_item("about_ps", found.about.map(Time::ps))?;
         let times = [
-            ("about_ps", found.about),
             ("least_ps", found.least),
             ("compute_ps", found.compute),
             ("all_to_all_ps", found.all_to_all),

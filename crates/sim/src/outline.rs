@@ -14,6 +14,7 @@
 //! `tests/test_outline.py`.
 
 use crate::all_to_all::AllToAll;
+use crate::beside::Beside;
 use crate::bound::Parts;
 use crate::carried;
 use crate::carrier::estimate::Estimate;
@@ -36,10 +37,10 @@ const SAMPLES: usize = 8;
 const SETTLED: usize = 64;
 
 /// What an iteration takes by closed form.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outline {
-    /// About.
-    pub about: Time,
+    /// About; none where that was not asked for.
+    pub about: Option<Time>,
     /// No less.
     pub least: Time,
     /// If nothing that is sent took any time.
@@ -149,6 +150,7 @@ struct Found {
     hidden: HashMap<(Pass, TaskKind), Mean>,
     /// What else was sent.
     sums: HashMap<(u32, Scope, u64), Time>,
+    /// And whether they stay inside servers.
     collectives: HashMap<(Axis, u64, u32), (Time, bool)>,
     sends: HashMap<u64, Time>,
 }
@@ -168,53 +170,74 @@ impl Mean {
     fn of(self) -> f64 {
         self.sum / f64::from(self.count.max(1))
     }
+
+    fn time(self) -> Time {
+        Time::from_secs_f64(self.of())
+    }
 }
 
 impl Workload {
-    /// About how long an iteration takes on the fabric of a specification, and how long at least.
+    /// About how long an iteration takes on the fabric of a specification, and how long at least. If that is more
+    /// than `enough`, nothing else is looked at.
     ///
     /// # Errors
     /// [`SimError::Input`] if the fabric cannot be built, the specification is of another workload, or a
     /// transfer has no path.
-    pub fn outline(&self, spec: &Spec) -> Result<Outline, SimError> {
-        let ground = self.ground(spec)?;
-        let fabric = &ground.fabric;
+    pub fn outline(&self, spec: &Spec, enough: Option<Time>) -> Result<Outline, SimError> {
+        let Ground { plan, decided, fabric } = &self.ground(spec)?;
         let marks = self.marks(spec.cluster.gpus_per_server);
-        let found = self.sample(spec, &ground, marks)?;
-        let servers = Parts::of_servers(fabric).fastest();
-        let gpus = Parts::of_gpus(fabric).fastest();
-        let seconds = |bytes: u64, bps: f64| if bps > 0.0 { bytes as f64 * 8.0 / bps } else { 0.0 };
-        let least = |task: u32| {
-            let [server, gpu] = marks.busiest[task as usize];
-            Time::from_secs_f64(seconds(server, servers).max(seconds(gpu, gpus)))
+        let kind = spec.fabric.kind();
+        let medium = (medium::of(kind).begin)(&Setting {
+            spec,
+            fabric,
+            job: Job { graph: &self.graph, placement: &self.placement, gating: &self.gating },
+            plan,
+            decided,
+            carriers: carried::allowed(spec)?,
+            beside: Beside::default(),
+            regions: (0..fabric.regions()).collect(),
+        })?;
+        let standing = Patches { patches: medium.standing(), ..Patches::default() };
+        let mut health = Health::new(fabric, kind.can().rails, vec![]);
+        health.patched(&standing, Time::ZERO);
+        let tokens = (&self.placement, &self.gating);
+        let mut sampler = Sampler {
+            workload: self,
+            marks,
+            fabric,
+            changes: !standing.patches.is_empty(),
+            sender: Sender::new(fabric, &self.graph, tokens, medium, health, spec),
+            estimate: Estimate::new(fabric, false),
+            found: Found::default(),
         };
-        let about = self.longest(marks, |task, comm| match *comm {
-            Comm::AllToAll { .. } if marks.busiest[task as usize][0] > 0 => {
-                let server = marks.busiest[task as usize][0] as f64;
-                let sent =
-                    Time::from_secs_f64(server * found.per_byte + self.dark(&found, marks, task));
-                sent.max(least(task))
+        sampler.others()?;
+        let [server_bps, gpu_bps] =
+            [Parts::of_servers(fabric), Parts::of_gpus(fabric)].map(|parts| parts.fastest());
+        let seconds = |bytes: u64, bps: f64| if bps > 0.0 { bytes as f64 * 8.0 / bps } else { 0.0 };
+        let least_of = |task: u32| {
+            let [server, gpu] = marks.busiest[task as usize];
+            Time::from_secs_f64(seconds(server, server_bps).max(seconds(gpu, gpu_bps)))
+        };
+        let compute = self.longest(marks, |_, _| Time::ZERO);
+        let least = self.longest(marks, |task, comm| match *comm {
+            Comm::AllToAll { .. } => least_of(task),
+            _ => sampler.found.inside(comm),
+        });
+        if enough.is_some_and(|enough| least > enough) {
+            return Ok(Outline { about: None, least, compute, ..Outline::default() });
+        }
+        sampler.all_to_alls()?;
+        let found = &sampler.found;
+        let about = self.longest(marks, |task, comm| match marks.busiest[task as usize][0] {
+            0 if matches!(comm, Comm::AllToAll { .. }) => least_of(task),
+            0 => found.time(comm),
+            bytes => {
+                let sent = bytes as f64 * found.per_byte + self.dark(found, marks, task);
+                Time::from_secs_f64(sent).max(least_of(task))
             }
-            Comm::AllToAll { .. } => least(task),
-            _ => found.time(comm).0,
         });
-        let bound = self.longest(marks, |task, comm| match *comm {
-            Comm::AllToAll { .. } => least(task),
-            Comm::Collective { .. } => match found.time(comm) {
-                (time, true) => time,
-                _ => Time::ZERO,
-            },
-            _ => Time::ZERO,
-        });
-        let dark: Vec<_> = found.shown.values().chain(found.hidden.values()).collect();
-        let mean = dark.iter().map(|mean| mean.of()).sum::<f64>() / dark.len().max(1) as f64;
-        Ok(Outline {
-            about: about.max(bound),
-            least: bound,
-            compute: self.longest(marks, |_, _| Time::ZERO),
-            all_to_all: found.all_to_all,
-            dark: Time::from_secs_f64(mean),
-        })
+        let (all_to_all, dark) = (found.all_to_all, found.dark());
+        Ok(Outline { about: Some(about.max(least)), least, compute, all_to_all, dark })
     }
 
     /// When the last task ends if communication takes as long as `network` says.
@@ -236,118 +259,115 @@ impl Workload {
         last
     }
 
+    fn class(&self, task: u32) -> (Pass, TaskKind) {
+        (self.graph.pass[task as usize], self.graph.kind[task as usize])
+    }
+
     /// Seconds for which an all-to-all waits for circuits.
     fn dark(&self, found: &Found, marks: &Marks, task: u32) -> f64 {
-        let at = task as usize;
-        let class = (self.graph.pass[at], self.graph.kind[at]);
+        let class = self.class(task);
         let sampled = found.shown.contains_key(&class) || found.hidden.contains_key(&class);
         // Backward passes are behind what is sampled; they are as combining is.
         let class = if sampled { class } else { (Pass::Forward, TaskKind::Combine) };
         let [shown, hidden] =
             [&found.shown, &found.hidden].map(|of| of.get(&class).map_or(0.0, |mean| mean.of()));
-        shown + (hidden - marks.window[at].as_secs_f64()).max(0.0)
+        shown + (hidden - marks.window[task as usize].as_secs_f64()).max(0.0)
+    }
+}
+
+/// Lays sampled transfers on a fabric.
+struct Sampler<'a> {
+    workload: &'a Workload,
+    marks: &'a Marks,
+    fabric: &'a Fabric,
+    /// Whether circuits may change.
+    changes: bool,
+    sender: Sender<'a>,
+    estimate: Estimate,
+    found: Found,
+}
+
+impl Sampler<'_> {
+    fn begin(&mut self, task: u32, now: Time) -> Result<Orders, SimError> {
+        let mut orders = Orders::default();
+        let transfer = self.workload.graph.comm[task as usize];
+        self.sender.begin(TaskId(task), transfer, now, &mut orders).map_err(SimError::Input)?;
+        Ok(orders)
     }
 
-    /// Lays sampled transfers on the fabric.
-    fn sample(&self, spec: &Spec, ground: &Ground, marks: &Marks) -> Result<Found, SimError> {
-        let Ground { plan, decided, fabric } = ground;
-        let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
-        let kind = spec.fabric.kind();
-        let setting = Setting {
-            spec,
-            fabric,
-            job,
-            plan,
-            decided,
-            carriers: carried::allowed(spec)?,
-            beside: Default::default(),
-            regions: (0..fabric.regions()).collect(),
-        };
-        let medium = (medium::of(kind).begin)(&setting)?;
-        let standing = Patches { patches: medium.standing(), ..Patches::default() };
-        let mut health = Health::new(fabric, kind.can().rails, vec![]);
-        health.patched(&standing, Time::ZERO);
-        let tokens = (&self.placement, &self.gating);
-        let mut sender = Sender::new(fabric, &self.graph, tokens, medium, health, spec);
-        let mut estimate = Estimate::new(fabric, false);
-        let mut found = Found::default();
+    fn end(&mut self, task: u32, now: Time) -> Result<Time, SimError> {
+        let mut patches = Patches::default();
+        let transfer = self.workload.graph.comm[task as usize];
+        self.sender.end(TaskId(task), transfer, now, &mut patches).map_err(SimError::Input)?;
+        Ok(patches.delay)
+    }
+
+    /// All-to-alls of a stage, those of all replicas at once.
+    fn all_to_alls(&mut self) -> Result<(), SimError> {
+        let sampled = self.marks.sampled(SAMPLES + if self.changes { SETTLED } else { 0 });
+        let unsettled = if self.changes { sampled.len() / 4 } else { 0 };
         let (mut now, mut bytes, mut seconds, mut count) = (Time::ZERO, 0, 0.0, 0);
-        let settles = if standing.patches.is_empty() { 0 } else { SETTLED };
-        let sampled = marks.sampled(SAMPLES + settles);
-        let unsettled = if settles == 0 { 0 } else { sampled.len() / 4 };
         for (turn, tasks) in sampled.iter().enumerate() {
-            let mut all: Vec<Orders> = vec![Orders::default(); tasks.len()];
-            let window = tasks.iter().map(|&task| marks.window[task as usize]).max();
+            let window = tasks.iter().map(|&task| self.marks.window[task as usize]).max();
             now = now.saturating_add(window.unwrap_or(Time::ZERO));
-            for (&task, orders) in tasks.iter().zip(&mut all) {
-                let transfer = self.graph.comm[task as usize];
-                sender.begin(TaskId(task), transfer, now, orders).map_err(refused)?;
-                let at = task as usize;
-                let class = (self.graph.pass[at], self.graph.kind[at]);
+            let mut all = Vec::with_capacity(tasks.len());
+            for &task in tasks {
+                let orders = self.begin(task, now)?;
                 if turn >= unsettled {
-                    found.shown.entry(class).or_default().add(orders.patches.delay);
+                    let class = self.workload.class(task);
+                    self.found.shown.entry(class).or_default().add(orders.patches.delay);
                 }
+                all.push(orders);
             }
-            let times = estimate.together(fabric, &all);
+            let times = self.estimate.together(self.fabric, &all);
+            now = now.saturating_add(times.iter().copied().max().unwrap_or(Time::ZERO));
             for (&task, &time) in tasks.iter().zip(&times).filter(|_| turn >= unsettled) {
                 count += 1;
-                bytes += marks.busiest[task as usize][0];
+                bytes += self.marks.busiest[task as usize][0];
                 seconds += time.as_secs_f64();
             }
-            now = now.saturating_add(times.iter().copied().max().unwrap_or(Time::ZERO));
-            let next = sampled.get(turn + 1);
+            let next = sampled.get(turn + 1).filter(|_| turn + 1 >= unsettled);
             for (nth, &task) in tasks.iter().enumerate() {
-                let mut patches = Patches::default();
-                let transfer = self.graph.comm[task as usize];
-                sender.end(TaskId(task), transfer, now, &mut patches).map_err(refused)?;
-                let next = next.filter(|_| turn + 1 >= unsettled);
-                if let Some(next) = next.map(|tasks| tasks[nth] as usize) {
-                    let class = (self.graph.pass[next], self.graph.kind[next]);
-                    found.hidden.entry(class).or_default().add(patches.delay);
+                let dark = self.end(task, now)?;
+                if let Some(next) = next {
+                    let class = self.workload.class(next[nth]);
+                    self.found.hidden.entry(class).or_default().add(dark);
                 }
             }
         }
-        found.all_to_all = Time::from_secs_f64(seconds / f64::from(count.max(1)));
-        found.per_byte = if bytes > 0 { seconds / bytes as f64 } else { 0.0 };
-        self.sample_rest(&mut sender, fabric, &mut estimate, (now, &mut found))?;
-        Ok(found)
+        self.found.all_to_all = Time::from_secs_f64(seconds / f64::from(count.max(1)));
+        self.found.per_byte = if bytes > 0 { seconds / bytes as f64 } else { 0.0 };
+        Ok(())
     }
 
     /// One of each kind of transfer that is no all-to-all.
-    fn sample_rest(
-        &self,
-        sender: &mut Sender<'_>,
-        fabric: &Fabric,
-        estimate: &mut Estimate,
-        (now, found): (Time, &mut Found),
-    ) -> Result<(), SimError> {
-        let per_server = fabric.cluster().gpus_per_server;
-        for task in 0..self.graph.len() as u32 {
-            let Some(comm) = self.graph.communication(task) else { continue };
-            if matches!(comm, Comm::AllToAll { .. }) || found.known(comm) {
+    fn others(&mut self) -> Result<(), SimError> {
+        let (graph, placement) = (&self.workload.graph, &self.workload.placement);
+        let per_server = self.fabric.cluster().gpus_per_server;
+        for task in 0..graph.len() as u32 {
+            let Some(&comm) = graph.communication(task) else { continue };
+            if self.found.known(&comm) {
                 continue;
             }
-            let mut orders = vec![Orders::default()];
-            let transfer = self.graph.comm[task as usize];
-            sender.begin(TaskId(task), transfer, now, &mut orders[0]).map_err(refused)?;
-            let time = estimate.together(fabric, &orders)[0];
-            let dark = orders[0].patches.delay;
-            sender.end(TaskId(task), transfer, now, &mut Patches::default()).map_err(refused)?;
-            match *comm {
+            let orders = [self.begin(task, Time::ZERO)?];
+            let time = self.estimate.together(self.fabric, &orders)[0] + orders[0].patches.delay;
+            self.end(task, time)?;
+            match comm {
                 Comm::AllReduce { stage, scope, bytes_per_gpu } => {
-                    found.sums.insert((stage, scope, bytes_per_gpu), time + dark);
+                    self.found.sums.insert((stage, scope, bytes_per_gpu), time);
                 }
                 Comm::Send { bytes_per_gpu, .. } => {
-                    found.sends.insert(bytes_per_gpu, time);
+                    self.found.sends.insert(bytes_per_gpu, time);
                 }
                 Comm::Collective { block, over, bytes_per_gpu, steps } => {
-                    let inside = self.placement.axis_groups(block, over).iter().all(|group| {
+                    let inside = placement.axis_groups(block, over).iter().all(|group| {
                         let first = group.first().map(|gpu| gpu / per_server);
                         group.iter().all(|gpu| Some(gpu / per_server) == first)
                     });
-                    found.collectives.insert((over, bytes_per_gpu, steps), (time, inside));
+                    let key = (over, bytes_per_gpu, steps);
+                    self.found.collectives.insert(key, (time, inside));
                 }
-                _ => {}
+                Comm::AllToAll { .. } | Comm::Exchange { .. } => {}
             }
         }
         Ok(())
@@ -368,21 +388,34 @@ impl Found {
         }
     }
 
-    /// The time of what is no all-to-all, and whether it stays inside servers.
-    fn time(&self, comm: &Comm) -> (Time, bool) {
+    /// The time of what is no all-to-all.
+    fn time(&self, comm: &Comm) -> Time {
         let found = match *comm {
             Comm::AllReduce { stage, scope, bytes_per_gpu } => {
-                self.sums.get(&(stage, scope, bytes_per_gpu)).map(|&time| (time, false))
+                self.sums.get(&(stage, scope, bytes_per_gpu)).copied()
             }
-            Comm::Send { bytes_per_gpu, .. } => {
-                self.sends.get(&bytes_per_gpu).map(|&time| (time, false))
-            }
-            Comm::Collective { over, bytes_per_gpu, steps, .. } => {
-                self.collectives.get(&(over, bytes_per_gpu, steps)).copied()
-            }
+            Comm::Send { bytes_per_gpu, .. } => self.sends.get(&bytes_per_gpu).copied(),
+            Comm::Collective { .. } => self.collective(comm).map(|(time, _)| time),
             Comm::AllToAll { .. } | Comm::Exchange { .. } => None,
         };
-        found.unwrap_or_default()
+        found.unwrap_or(Time::ZERO)
+    }
+
+    /// The time of a collective inside servers; of all else nothing.
+    fn inside(&self, comm: &Comm) -> Time {
+        self.collective(comm).filter(|(_, inside)| *inside).map_or(Time::ZERO, |(time, _)| time)
+    }
+
+    fn collective(&self, comm: &Comm) -> Option<(Time, bool)> {
+        let Comm::Collective { over, bytes_per_gpu, steps, .. } = *comm else { return None };
+        self.collectives.get(&(over, bytes_per_gpu, steps)).copied()
+    }
+
+    /// How long circuits were dark before an all-to-all, on average.
+    fn dark(&self) -> Time {
+        let all: Vec<_> = self.shown.values().chain(self.hidden.values()).copied().collect();
+        let (sum, count) = all.iter().fold((0.0, 0), |(s, n), one| (s + one.sum, n + one.count));
+        Mean { sum, count }.time()
     }
 }
 
@@ -393,8 +426,4 @@ fn all_to_all(comm: &Comm) -> Option<AllToAll> {
         }
         _ => None,
     }
-}
-
-fn refused(why: String) -> SimError {
-    SimError::Input(why)
 }
