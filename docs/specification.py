@@ -142,6 +142,10 @@ def tables() -> Iterator[Table]:
     yield Table("record", {"": sections.Record})
     yield Table("prices", {"": sections.Prices}, (("preset", "prices", "A price list."),))
     yield Table("power", {"": sections.Power}, (("preset", "power", "A list of watts."),))
+    yield Table("money", {"": sections.Money}, (("preset", "money", "What a buyer pays."),))
+    yield Table("money.server", {"": sections.Server}, title="`[money.server.NAME]`")
+    yield Table("money.chassis", {"": sections.Chassis}, title="`[money.chassis.NAME]`")
+    yield Table("money.optical", {"": sections.Quoted}, title="`[money.optical.NAME]`")
     title = "`[collective]`, of `lightloom collective` in place of a job"
     yield Table("collective", {"": sections.Collective}, title=title)
     title = "`[[jobs]]`, of `lightloom jobs`"
@@ -255,7 +259,10 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
     if table == "fabric.ocs" and last in fabrics.TRANSCEIVERS:
         fixed, reason = fabrics.TRANSCEIVERS[last]
         return f"`{value_text(fixed)}`", reason
-    if key.startswith(("prices.", "power.")):
+    if key.startswith(("money.server.", "money.chassis.", "money.optical.")):
+        required = field is not None and field.is_required()
+        return "required" if required else "none", ""
+    if key.startswith(("prices.", "power.", "money.")):
         return ("the preset's", "") if field else ("", "")
     if key.startswith(("model.", "parallelism.")):
         return ("the model's", "") if field else ("none", "")
@@ -412,7 +419,7 @@ def _doc(model: type[sections.Section]) -> str:
 def _shared(name: str) -> str:
     """Find the text of a key that several tables share, where it first occurs."""
     engine = (*TRANSPORTS.values(), *BALANCERS.values(), *OVERFLOWS.values())
-    for model in (*KINDS.values(), sections.Prices, *engine):
+    for model in (*KINDS.values(), sections.Prices, sections.Quoted, *engine):
         text = meanings(model).get(name)
         if text:
             return text

@@ -166,6 +166,10 @@ def _power(stack: LayerStack, layer: Layer) -> None:
     _catalogue(stack, layer, "power")
 
 
+def _money(stack: LayerStack, layer: Layer) -> None:
+    _catalogue(stack, layer, "money")
+
+
 def _host(stack: LayerStack, layer: Layer) -> None:
     preset = layer.section("cluster", "host").pop("preset", None)
     if preset is not None and preset != stack.get("cluster", "host", "name"):
@@ -299,6 +303,7 @@ _CHOICES: tuple[tuple[str, Callable[[LayerStack, Layer], None]], ...] = (
     ("engine", _engine),
     ("prices", _prices),
     ("power", _power),
+    ("money", _money),
     ("fabric", _spread_links),
     ("gating", _locate_trace),
     ("prices", _respell_rates),

@@ -123,6 +123,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     """What fails during the iteration, a table `[[failures]]` each; none unless given."""
     prices: tables.Prices
     power: tables.Power
+    money: tables.Money
 
     @classmethod
     def load(
@@ -257,7 +258,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads: base units, and no name that only people read."""
         core = super().to_core()
-        del core["prices"], core["power"], core["memory"]
+        del core["prices"], core["power"], core["money"], core["memory"]
         core["compute"] = self.compute.to_core(core["compute"])
         del core["gating"]["trace"], core["gating"]["knobs"]
         core["model"] = self.model.to_core()

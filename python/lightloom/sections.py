@@ -22,6 +22,7 @@ from lightloom.fields import (
     CountOrZero,
     Label,
     LinkDelay,
+    LinkRate,
     Positive,
     Price,
     Ratio,
@@ -427,3 +428,76 @@ class Power(Section):
     circulator: dict[Rate, Price] = Field(default_factory=dict)
     copper_cable: dict[Rate, Price] = Field(default_factory=dict)
     board_link: dict[Rate, Price] = Field(default_factory=dict)
+
+
+Date = Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
+
+
+class Quoted(Section):
+    """Price and watts of one piece, and who published either when; what nobody did is left out."""
+
+    usd: Price | None = None
+    """What one costs [US dollars]."""
+    usd_source: Label | None = None
+    """Who published the price; a price without one is "given"."""
+    usd_date: Date | None = None
+    """When: `2024`, `2024-05` or `2024-05-31`."""
+    watts: Price | None = None
+    """What one draws [W]: typical, or the most where only that is published."""
+    watts_source: Label | None = None
+    """Who published the watts."""
+    watts_date: Date | None = None
+    """When."""
+
+
+class Server(Quoted):
+    """A server with its GPUs, but without NICs, which are counted by themselves."""
+
+    gpus: Count
+    """GPUs of one that the price is for; servers with more or fewer cost in proportion."""
+    whole: bool | None = None
+    """Whether it is sold with all of them only, so that GPUs to spare are paid."""
+
+
+class Chassis(Quoted):
+    """A packet switch as it is sold. Without a price of its own: its ports times theirs."""
+
+    rate: LinkRate
+    """Rate of each of its ports."""
+    ports: Count
+    """Ports of that rate."""
+
+
+class Money(Section):
+    """What a buyer pays besides the prices of a port: see money.md."""
+
+    name: Label
+    """What results call the list."""
+    years: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+    """For how long energy is paid."""
+    kwh_usd: Price | None = None
+    """What a kilowatt hour costs [US dollars]."""
+    kwh_usd_source: Label | None = None
+    """Who published it."""
+    kwh_usd_date: Date | None = None
+    """When."""
+    pue: Ratio
+    """Power usage effectiveness: what the building draws over what its machines draw; 1: cooling is
+    not counted."""
+    share_chassis: bool
+    """Whether a chassis may hold several switches of the fabric, each with ports of its own;
+    `false`: each has a chassis of its own."""
+    fibre_length: Annotated[float, Field(ge=0, le=1e5, allow_inf_nan=False)]
+    """Mean length of a link's fibre [m]."""
+    fibre_usd_m: Price | None = None
+    """What a metre of it costs [US dollars]."""
+    fibre_usd_m_source: Label | None = None
+    """Who published it."""
+    fibre_usd_m_date: Date | None = None
+    """When."""
+    server: dict[Label, Server] = Field(default_factory=dict)
+    """Servers by `compute.gpu`, a table `[money.server.NAME]` each."""
+    chassis: dict[Label, Chassis] = Field(default_factory=dict)
+    """Packet switches by model, a table `[money.chassis.NAME]` each."""
+    optical: dict[Label, Quoted] = Field(default_factory=dict)
+    """Optical switches by `fabric.ocs.device`, a table each; if unpriced, ports times theirs."""

@@ -78,6 +78,7 @@ def presets(
         "cluster.host.preset": "hosts",
         "prices.preset": "prices",
         "power.preset": "power",
+        "money.preset": "money",
     }
     names = {key: list(data.names(kind)) for key, kind in kinds.items()}
     if as_json:

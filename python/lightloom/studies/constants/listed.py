@@ -117,6 +117,7 @@ ASKED: Mapping[str, str] = {
     "record": "what is written",
     "prices": "which list of prices",
     "power": "which list of watts",
+    "money": "which list of prices; docs/money.md varies what it holds",
     "engine.sample_period": "what is written",
     "engine.ack_every": "1 cannot be halved, and balancers that go by packets refuse 2",
     "engine.dark": "what NICs do with packets for dark circuits: a kind, docs/specification.md",
