@@ -21,6 +21,7 @@ from lightloom.lazy import TYPE_CHECKING, lazy
 if TYPE_CHECKING:
     from lightloom import cost, plan, predict, rails, railx, runs, trace
     from lightloom._core import __version__
+    from lightloom.choice import Choice, choose
     from lightloom.collectives import CollectiveResult, collective
     from lightloom.comparison import compare
     from lightloom.errors import InputError, LightloomError, RunError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lightloom.trace import GatingTrace
 
 __all__ = [
+    "Choice",
     "CollectiveResult",
     "GatingTrace",
     "InputError",
@@ -41,6 +43,7 @@ __all__ = [
     "RunError",
     "Scenario",
     "__version__",
+    "choose",
     "collective",
     "compare",
     "cost",
@@ -58,6 +61,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Choice": "lightloom.choice",
         "CollectiveResult": "lightloom.collectives",
         "GatingTrace": "lightloom.trace",
         "InputError": "lightloom.errors",
@@ -67,6 +71,7 @@ __getattr__, __dir__ = lazy(
         "RunError": "lightloom.errors",
         "Scenario": "lightloom.scenario",
         "__version__": "lightloom._core",
+        "choose": "lightloom.choice",
         "collective": "lightloom.collectives",
         "compare": "lightloom.comparison",
         "cost": "lightloom.cost",

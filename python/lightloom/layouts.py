@@ -240,7 +240,7 @@ def _rated(base: Scenario, layouts: list[Layout]) -> Iterator[Rated]:
     far = float(link_rate(base)) * cluster.nics_per_server / cluster.gpus_per_server
     near = float(base.to_core()["cluster"]["scale_up_bps"])
     for layout in layouts:
-        job = _with(core, layout, cluster.gpus)
+        job = laid_out(core, layout, cluster.gpus)
         try:
             held = held_in(job)
             job["training"]["recompute"] = held.recompute
@@ -251,7 +251,8 @@ def _rated(base: Scenario, layouts: list[Layout]) -> Iterator[Rated]:
         yield Rated(layout, held.recompute, held.fullest.total, held.fits, estimate, of_one * ranks)
 
 
-def _with(core: Mapping[str, Any], layout: Layout, gpus: int) -> dict[str, Any]:
+def laid_out(core: Mapping[str, Any], layout: Layout, gpus: int) -> dict[str, Any]:
+    """Return the core's form of a job in another layout; its training may be changed."""
     from lightloom.sections import block_size
 
     block = block_size(layout.tp, layout.cp, layout.ep, layout.etp)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Each is `app`, a Typer application, in the file of its name.
 COMMANDS = {
     "compare": "Compare fabrics for one training job: time, cost, performance per dollar.",
+    "choose": "Choose a fabric for a job, within a budget, and say why.",
     "simulate": "Simulate one specification.",
     "sweep": "Run one job over axes of its specification, here, on Ray or on Slurm.",
     "jobs": "Run several jobs on one fabric: alone, together, moved apart.",

@@ -23,7 +23,8 @@ class Preset:
     """One preset file: `values` in the user's form, and the source of each key.
 
     A fabric that is `compared` is part of a comparison that names no fabrics; one with a
-    `same_bill` is over-subscribed in comparisons until it costs no more than that preset.
+    `same_bill` is over-subscribed in comparisons until it costs no more than that preset. One with
+    a table `choose`, values of keys of ``[fabric]``, is searched by ``lightloom choose``.
     """
 
     path: str
@@ -31,6 +32,7 @@ class Preset:
     sources: Mapping[str, str]
     compared: bool = False
     same_bill: str | None = None
+    choose: Mapping[str, list[Any]] | None = None
 
     def source(self, key: str) -> str:
         """Where the figure of a dotted key comes from; the nearest table that names a source."""
@@ -94,4 +96,5 @@ def _read(path: str) -> Preset:
     sources = values.pop("source", {})
     values.pop("range", None)
     compared, same_bill = values.pop("compared", False), values.pop("same_bill", None)
-    return Preset(path, values, sources, compared, same_bill)
+    chosen = values.pop("choose", None)
+    return Preset(path, values, sources, compared, same_bill, chosen)
