@@ -129,7 +129,7 @@ def compare(
     if stopped is not None and not kept:
         raise stopped
     rows = judged(finished)
-    free = dict.fromkeys(row["fabric"] for row in rows if row["cost_usd"] == 0)
+    free = dict.fromkeys(row["fabric"] for row in rows if row["network_usd"] == 0)
     if free:
         warnings.append(
             f"prices: the network of {', '.join(free)} costs nothing, so that its performance per "

@@ -119,7 +119,7 @@ def _print_table(rows: list[CostRow]) -> None:
     cluster = rows[0].scenario.cluster
     console.print(
         f"{cluster.gpus} GPUs, {rows[0].scenario.servers} servers of {cluster.gpus_per_server}; "
-        f'prices "{rows[0].scenario.prices.name}"; ports in use, as papers count, without fibre'
+        f'prices "{rows[0].scenario.prices.name}"; ports in use, no fibre'
     )
     counted = {line.item for row in rows for line in row.cost.lines}
     # What few fabrics have.

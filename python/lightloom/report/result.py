@@ -449,7 +449,9 @@ class Result:
         path = self.directory / f"{name}.parquet"
         columns = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
         if name in OPTIONAL_COLUMNS and not path.exists():
-            return pa.schema([(key, _TYPES[rule]) for key, rule in columns.items()]).empty_table()
+            return pa.schema(
+                [(key, _TYPES[rule.removesuffix("?")]) for key, rule in columns.items()]
+            ).empty_table()
         table = store.read_table(self.directory, name)
         missing = [column for column in columns if column not in table.column_names]
         if missing:
