@@ -142,7 +142,14 @@ def tables() -> Iterator[Table]:
     yield Table("record", {"": sections.Record})
     yield Table("prices", {"": sections.Prices}, (("preset", "prices", "A price list."),))
     yield Table("power", {"": sections.Power}, (("preset", "power", "A list of watts."),))
-    yield Table("money", {"": sections.Money}, (("preset", "money", "What a buyer pays."),))
+    yield Table(
+        "money",
+        {"": sections.Money},
+        (
+            ("preset", "money", "What a buyer pays."),
+            ("file", "a path", "A file of tables `prices`, `power` and `money` to put in place."),
+        ),
+    )
     yield Table("money.server", {"": sections.Server}, title="`[money.server.NAME]`")
     yield Table("money.chassis", {"": sections.Chassis}, title="`[money.chassis.NAME]`")
     yield Table("money.optical", {"": sections.Quoted}, title="`[money.optical.NAME]`")

@@ -30,13 +30,22 @@ FIELDS = [
     "cost_usd",
     "perf_per_dollar_vs_fat_tree",
     "pareto",
+    "network_usd",
+    "servers_usd",
+    "energy_usd",
+    "cluster_usd",
+    "watts",
+    "perf_per_network_dollar_vs_fat_tree",
+    "perf_per_cluster_dollar_vs_fat_tree",
+    "usd_per_trillion_tokens",
+    "missing",
     "tokens_per_s",
     "tokens_per_s_per_gpu",
     "mfu",
     "mfu_full_attention",
 ]
 FABRICS = ["fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt", "mixnet"]
-TABLES = ["bill", "demand", "links", "reconfigurations", "runs", "tasks", "transfers"]
+TABLES = ["bill", "demand", "links", "money", "reconfigurations", "runs", "tasks", "transfers"]
 REPORT = ["bars.png", "heatmap.png", "pareto.png", "report.html", "timeline.json.gz"]
 
 
@@ -93,15 +102,24 @@ def test_performance_per_dollar_and_front_follow_from_time_and_cost(
     reference = {row["bandwidth_gbps"]: row for row in rows if row["fabric"] == "fat-tree"}
     for row in rows:
         base = reference[row["bandwidth_gbps"]]
-        ratio = base["iteration_s"] * base["cost_usd"] / (row["iteration_s"] * row["cost_usd"])
-        assert row["perf_per_dollar_vs_fat_tree"] == pytest.approx(ratio, rel=1e-12)
+        for name, usd in (
+            ("", "cost_usd"), ("network_", "network_usd"), ("cluster_", "cluster_usd"),
+        ):  # fmt: skip
+            ratio = base["iteration_s"] * base[usd] / (row["iteration_s"] * row[usd])
+            assert row[f"perf_per_{name}dollar_vs_fat_tree"] == pytest.approx(ratio, rel=1e-12)
+        parts = row["servers_usd"] + row["network_usd"] + row["energy_usd"]
+        assert row["cluster_usd"] == pytest.approx(parts, rel=1e-12)
+        usd = "network_usd"
         beaten = [
             other
             for other in rows
-            if (other["iteration_s"] < row["iteration_s"] and other["cost_usd"] <= row["cost_usd"])
-            or (other["iteration_s"] <= row["iteration_s"] and other["cost_usd"] < row["cost_usd"])
+            if (other["iteration_s"] < row["iteration_s"] and other[usd] <= row[usd])
+            or (other["iteration_s"] <= row["iteration_s"] and other[usd] < row[usd])
         ]
         assert row["pareto"] == (not beaten)
+        year = 365.25 * 24 * 3600
+        tokens = row["tokens_per_s"] * 4 * year
+        assert row["usd_per_trillion_tokens"] == pytest.approx(row["cluster_usd"] / tokens * 1e12)
 
 
 def test_a_faster_link_is_never_slower(rows: list[dict[str, Any]]) -> None:
@@ -461,6 +479,7 @@ def free(*items: str) -> list[str]:
     """Return settings under which items cost nothing, whatever their rate."""
     rates = ("100 Gbps", "200 Gbps", "400 Gbps", "800 Gbps")
     settings = [f'prices.{item}."{rate}"=0' for item in items for rate in rates]
+    settings += ["money.fibre_usd_m=0"]
     return [text for setting in settings for text in ("--set", setting)]
 
 
@@ -475,14 +494,17 @@ def test_networks_that_cost_nothing(
     assert run(["compare", *two, "--out", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
     rows = lightloom.Result.open(tmp_path / "out").rows
-    assert rows[0]["cost_usd"] == 0
-    assert [row["perf_per_dollar_vs_fat_tree"] for row in rows] == [None, None]
+    assert rows[0]["cost_usd"] == rows[0]["network_usd"] == 0
+    for ratio in ("perf_per_dollar_vs_fat_tree", "perf_per_network_dollar_vs_fat_tree"):
+        assert [row[ratio] for row in rows] == [None, None]
+    assert all(row["perf_per_cluster_dollar_vs_fat_tree"] > 0 for row in rows)
     assert (tmp_path / "out" / "report.html").exists()
     named = "fat-tree, mixnet" if items == ITEMS else "fat-tree"
     assert f"warning: prices: the network of {named} costs nothing" in err
     assert "internal" not in err
     first = next(line for line in out.splitlines() if line.split()[:1] == ["400"])
-    assert first.split()[-3:][:2] in (["0.00", "-"], ["-", "yes"])
+    assert first.split()[-6] == "0.00" or first.split()[-5] == "0.00"
+    assert "-" in first.split()[-5:]
     prices = ["cost", *JOB[:3], "--fabrics", "mixnet", "--bandwidth", "400", *free(*items)]
     assert run([*prices, "--json"]) == 0
     text = capsys.readouterr().out

@@ -186,6 +186,9 @@ def quickest_collective(
     """
 
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
+def switch_ports(spec_json: str) -> list[tuple[int, int, int]]:
+    """Return packet switches by what they use: rate of a port [bit/s], ports, how many such."""
+
 def mixnet_ahead(request: str) -> str:
     """Return what lies ahead of each of a region's all-to-alls, which follow one another, as JSON.
 

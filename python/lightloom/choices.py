@@ -14,8 +14,10 @@ from pathlib import Path
 
 from lightloom import fabrics, presets
 from lightloom.compute_table import TABLES, read_table
+from lightloom.errors import InputError
 from lightloom.huggingface import read_config
 from lightloom.layers import Layer, LayerStack, Origin, copied
+from lightloom.toml_text import read_toml
 from lightloom.units import Rate
 
 # What belongs to a GPU and to an optical switch.
@@ -35,6 +37,8 @@ OF_GPU = (
 )
 # What a device's preset may bring, and need not.
 TRANSCEIVERS = ("fabric.ocs.activation",)
+# The tables of a price file, ``money.file``.
+LISTS = ("prices", "power", "money")
 # Tables of the engine whose kind brings defaults, the presets that hold them, and what else starts
 # afresh with another kind; each may choose for those below it.
 ENGINE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -168,6 +172,18 @@ def _power(stack: LayerStack, layer: Layer) -> None:
 
 def _money(stack: LayerStack, layer: Layer) -> None:
     _catalogue(stack, layer, "money")
+    name = layer.section("money").pop("file", None)
+    if name is None:
+        return
+    path = layer.file("money.file", name, f"a file of {', '.join(f'[{of}]' for of in LISTS)}")
+    inner = Layer(copied(read_toml(path), str(path)), str(path), path.parent)
+    for key in inner.table:
+        if key not in LISTS:
+            raise InputError(f"{path}: {key}: unknown key; allowed: {', '.join(LISTS)}")
+    for section in LISTS:
+        _catalogue(stack, inner, section)
+    _respell_rates(stack, inner)
+    stack.merge(inner.table, lambda key: Origin(str(path)))
 
 
 def _host(stack: LayerStack, layer: Layer) -> None:

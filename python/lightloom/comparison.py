@@ -1,8 +1,10 @@
-"""One job on several fabrics at several rates: time, cost, performance per dollar.
+"""One job on several fabrics at several rates: time, money, performance per dollar.
 
-Performance per dollar is 1 / (iteration time * cost) over that of the non-blocking fat-tree at the
-same rate. The Pareto front is taken over all rows: no other row is both as fast and as cheap, and
-better in one.
+Performance per dollar is 1 / (iteration time * dollars) over that of the non-blocking fat-tree at
+the same rate: dollars of the network, and of the cluster (servers, network, energy over the years),
+as a buyer pays them (`lightloom.money`). ``cost_usd`` and ``perf_per_dollar_vs_fat_tree`` are the
+papers' count, by ports in use. The Pareto front is taken over all rows, by the network's money as a
+buyer pays it: no other row is both as fast and as cheap, and better in one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,12 @@ from lightloom.units import Rate
 if TYPE_CHECKING:
     from lightloom.report import Result
 
+# Performance per dollar, and of which dollars it is.
+PER_DOLLAR = {
+    "perf_per_dollar_vs_fat_tree": "cost_usd",
+    "perf_per_network_dollar_vs_fat_tree": "network_usd",
+    "perf_per_cluster_dollar_vs_fat_tree": "cluster_usd",
+}
 BANDWIDTHS = ("100 Gbps", "200 Gbps", "400 Gbps", "800 Gbps")
 
 
@@ -121,7 +129,7 @@ def compare(
     if stopped is not None and not kept:
         raise stopped
     rows = judged(finished)
-    free = dict.fromkeys(row["fabric"] for row in rows if row["cost_usd"] == 0)
+    free = dict.fromkeys(row["fabric"] for row in rows if row["network_usd"] == 0)
     if free:
         warnings.append(
             f"prices: the network of {', '.join(free)} costs nothing, so that its performance per "
@@ -160,29 +168,30 @@ def rails_for(overrides: Mapping[str, Any], fabrics: str | Iterable[str] | None)
 def judged(finished: Sequence[Finished]) -> list[dict[str, Any]]:
     """Return the rows of runs with what only a comparison can say."""
     rows = [run.row for run in finished]
-    value = {
-        row["bandwidth_gbps"]: 1 / (row["iteration_s"] * row["cost_usd"])
-        for row in rows
-        if row["fabric"] == BASELINE and row["cost_usd"]
-    }
-    for row in rows:
-        baseline = value.get(row["bandwidth_gbps"])
-        if baseline is not None and row["cost_usd"]:
-            row["perf_per_dollar_vs_fat_tree"] = (
-                1 / (row["iteration_s"] * row["cost_usd"]) / baseline
-            )
-        row["pareto"] = not any(_dominates(other, row) for other in rows)
+    for ratio, dollars in PER_DOLLAR.items():
+        value = {
+            row["bandwidth_gbps"]: 1 / (row["iteration_s"] * row[dollars])
+            for row in rows
+            if row["fabric"] == BASELINE and row[dollars]
+        }
+        for row in rows:
+            baseline = value.get(row["bandwidth_gbps"])
+            if baseline is not None and row[dollars]:
+                row[ratio] = 1 / (row["iteration_s"] * row[dollars]) / baseline
+    priced = [row for row in rows if row["network_usd"] is not None]
+    for row in priced:
+        row["pareto"] = not any(_dominates(other, row) for other in priced)
     return rows
 
 
 def _dominates(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Whether `a` is as fast and as cheap as `b`, and better in one.
+    """Whether `a` is as fast and its network as cheap as `b`, and better in one.
 
     Examples
     --------
-    >>> fast, same = {"iteration_s": 1.0, "cost_usd": 2.0}, {"iteration_s": 1.0, "cost_usd": 2.0}
-    >>> _dominates(fast, same), _dominates(fast, {"iteration_s": 1.0, "cost_usd": 3.0})
+    >>> fast, dear = ({"iteration_s": 1.0, "network_usd": usd} for usd in (2.0, 3.0))
+    >>> _dominates(fast, dict(fast)), _dominates(fast, dear)
     (False, True)
     """
-    pair_a, pair_b = (a["iteration_s"], a["cost_usd"]), (b["iteration_s"], b["cost_usd"])
+    pair_a, pair_b = ((row["iteration_s"], row["network_usd"]) for row in (a, b))
     return pair_a != pair_b and all(x <= y for x, y in zip(pair_a, pair_b, strict=True))

@@ -275,10 +275,15 @@ def bill_of(scenario: Scenario) -> tuple[BillLine, ...]:
     InputError
         If the fabric cannot be built; the message names the key.
     """
+    return bill_from(scenario.to_core_json(), scenario.title)
+
+
+def bill_from(spec: str, title: str) -> tuple[BillLine, ...]:
+    """Count as `bill_of` does from what the compiled core reads; `title` is for messages."""
     try:
-        counted: Sequence[Mapping[str, Any]] = _core.bill(scenario.to_core_json())
+        counted: Sequence[Mapping[str, Any]] = _core.bill(spec)
     except ValueError as error:
-        raise InputError(f"{scenario.title}: {error}") from None
+        raise InputError(f"{title}: {error}") from None
     return tuple(BillLine(c["item"], Rate(c["rate_bps"]), c["count"]) for c in counted)
 
 

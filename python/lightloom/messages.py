@@ -26,7 +26,7 @@ CHOICES = {
     "fabric": ("preset",),
     "prices": ("preset",),
     "power": ("preset",),
-    "money": ("preset",),
+    "money": ("preset", "file"),
 }
 # An unknown key explains a missing one (a typing error makes both), and so does an unknown kind.
 _FIRST = {"extra_forbidden": 0, "union_tag_invalid": 1}

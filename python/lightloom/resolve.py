@@ -244,6 +244,22 @@ def _carrier(stack: LayerStack) -> None:
         stack.merge({"fabric": {"carrier": value}}, _by_default(reason))
 
 
+def _quotes(stack: LayerStack) -> None:
+    """Forget who published a figure of money, and when, where another layer gives the figure."""
+    money = stack.tree.get("money")
+    tables = [money] if isinstance(money, dict) else []
+    for name in ("server", "chassis", "optical"):
+        listed = tables[0].get(name) if tables else None
+        tables += [of for of in listed.values() if isinstance(of, dict)] if listed else []
+    for table in tables:
+        for key in [key for key in table if key.endswith(("_source", "_date"))]:
+            figure, said = table.get(key.rpartition("_")[0]), table[key]
+            if not isinstance(figure, Leaf) or not isinstance(said, Leaf):
+                continue
+            if figure.origin.layer != said.origin.layer and from_presets(said.origin):
+                del table[key]
+
+
 def _by_default(reason: str) -> Callable[[str], Origin]:
     return lambda key: Origin("default", reason)
 
@@ -304,6 +320,7 @@ def _validated(root: type[Root], stack: LayerStack, label: str) -> tuple[Root, d
     _carrier(stack)
     _predictor(stack)
     _transceivers(stack)
+    _quotes(stack)
     values = stack.values()
     origins = {key: leaf.origin for key, leaf in leaves(stack.tree) if isinstance(leaf, Leaf)}
     try:

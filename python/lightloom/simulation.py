@@ -25,6 +25,7 @@ from lightloom.cost import Cost, bill_of, cost_of, link_rate
 from lightloom.decision import Decision
 from lightloom.errors import InputError, Interrupted
 from lightloom.gating import load_trace, unrecorded
+from lightloom.money import Money, money_of, usd_per_trillion_tokens
 from lightloom.progress import OnProgress, displayed
 from lightloom.runs import Cache, ScenarioRun, perform
 from lightloom.runs.scenario import ORIGINS, TABLES, in_seconds, speed, trace_digest
@@ -59,11 +60,14 @@ class Finished:
     warnings: tuple[str, ...]
     # None where a price is missing.
     cost: Cost | None
+    money: Money
 
     @property
     def row(self) -> dict[str, Any]:
         """The run as a row of ``runs``, without what only a comparison can say."""
         seconds, counts = in_seconds(self.summary)
+        fast = speed(self.scenario, seconds["iteration_s"])
+        money = self.money
         return {
             "run": self.name,
             "model": self.scenario.model.name,
@@ -74,7 +78,16 @@ class Finished:
             "cost_usd": self.cost.total_usd if self.cost else None,
             "perf_per_dollar_vs_fat_tree": None,
             "pareto": None,
-            **speed(self.scenario, seconds["iteration_s"]),
+            "network_usd": money.network_usd,
+            "servers_usd": money.servers_usd,
+            "energy_usd": money.energy_usd,
+            "cluster_usd": money.cluster_usd,
+            "watts": money.watts,
+            "perf_per_network_dollar_vs_fat_tree": None,
+            "perf_per_cluster_dollar_vs_fat_tree": None,
+            "usd_per_trillion_tokens": usd_per_trillion_tokens(money, fast.get("tokens_per_s")),
+            "missing": "; ".join(money.missing),
+            **fast,
             **counts,
         }
 
@@ -179,6 +192,7 @@ def run_all(
     first = scenarios[0]
     functions = (decisions.prepared(decision, first), balancers.prepared(balancer))
     costs = [_cost(scenario, priced) for scenario in scenarios]
+    monies = [money_of(scenario) for scenario in scenarios]
     trace = load_trace(first)
     runs = [
         ScenarioRun.of(scenario, trace, name=run_name(scenario), functions=functions)
@@ -192,7 +206,7 @@ def run_all(
         stopped = Interrupted("nothing was kept")
     finished = []
     origins: tuple[Mapping[str, Any], ...] = ()
-    for run, cost, outcome in zip(runs, costs, done.outcomes, strict=True):
+    for run, cost, money, outcome in zip(runs, costs, monies, done.outcomes, strict=True):
         if outcome is None:
             continue
         assert outcome.tables is not None
@@ -213,7 +227,16 @@ def run_all(
         own = shapes.warnings(run.scenario)
         warnings = (*own, *((even,) if even else ()), *outcome.warnings)
         finished.append(
-            Finished(run.name, run.scenario, outcome.figures, tables, tuple(notes), warnings, known)
+            Finished(
+                run.name,
+                run.scenario,
+                outcome.figures,
+                tables,
+                tuple(notes),
+                warnings,
+                known,
+                money,
+            )
         )
     return Runs(tuple(finished), stopped, trace, origins)
 
@@ -247,6 +270,7 @@ def gathered(
     }
     tables["runs"] = pa.Table.from_pylist([dict(row) for row in rows], schema=_runs_schema(rows))
     tables["bill"] = _bill(finished)
+    tables["money"] = _money(finished)
     info: dict[str, Any] = {
         "lightloom": _core.__version__,
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -294,6 +318,7 @@ def _runs_schema(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
         "cost_usd": pa.float64(),
         "perf_per_dollar_vs_fat_tree": pa.float64(),
         "pareto": pa.bool_(),
+        **dict.fromkeys(MONEY, pa.float64()),
     }
     return pa.schema(
         [(name, known.get(name) or kinds[type(value)]) for name, value in rows[0].items()]
@@ -311,6 +336,34 @@ _BILL = pa.schema(
         ("source", pa.string()),
     ]
 )
+
+
+# What of a row is money or power, and may be missing.
+MONEY = (
+    "network_usd",
+    "servers_usd",
+    "energy_usd",
+    "cluster_usd",
+    "watts",
+    "perf_per_network_dollar_vs_fat_tree",
+    "perf_per_cluster_dollar_vs_fat_tree",
+    "usd_per_trillion_tokens",
+)
+_MONEY = pa.schema(
+    [
+        *((name, pa.string()) for name in ("run", "part", "item", "kind")),
+        ("count", pa.int64()),
+        *((name, pa.float64()) for name in ("unit_usd", "total_usd")),
+        *((name, pa.string()) for name in ("source", "date")),
+        *((name, pa.float64()) for name in ("watts", "total_watts")),
+        *((name, pa.string()) for name in ("watts_source", "watts_date")),
+    ]
+)
+
+
+def _money(finished: Sequence[Finished]) -> pa.Table:
+    rows = [{"run": run.name, **line.as_row()} for run in finished for line in run.money.lines]
+    return pa.Table.from_pylist(rows, schema=_MONEY)
 
 
 def _cost(scenario: Scenario, priced: bool) -> Cost | InputError:

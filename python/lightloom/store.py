@@ -53,7 +53,16 @@ KNOWN = frozenset(
         *(
             f"{name}.parquet"
             for name in (
-                *("runs", "bill", "tasks", "links", "transfers", "demand", "reconfigurations"),
+                *(
+                    "runs",
+                    "bill",
+                    "money",
+                    "tasks",
+                    "links",
+                    "transfers",
+                    "demand",
+                    "reconfigurations",
+                ),
                 *(
                     "circuits",
                     "queues",

@@ -59,6 +59,7 @@ impl Direct {
         };
         let routers: Vec<_> =
             (0..network.routers()).map(|at| wires.switch([name(at)], 1)).collect();
+        wires.in_servers.extend(&routers[..servers as usize]);
         let mut plug = |nic: NicId| {
             let router = routers[cluster.server_of_nic(nic).index()];
             wires.duplex(wires.nic(nic), router, host)

@@ -10,6 +10,7 @@ use crate::inside::relay;
 use crate::wires::{Link, LinkClass, Node, NodeKind, Switch, Wires};
 use lightloom_units::BitRate;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub struct Fabric {
     redundant: Vec<bool>,
     routes: Arc<dyn Routes>,
     bill: Bill,
+    in_servers: Vec<NodeId>,
     notes: Vec<String>,
 }
 
@@ -240,6 +242,7 @@ impl Fabric {
             switches: wires.switches,
             routes,
             bill: wires.bill,
+            in_servers: wires.in_servers,
             notes: wires.notes,
         }
     }
@@ -336,6 +339,42 @@ impl Fabric {
     /// What must be bought.
     pub fn bill(&self) -> &Bill {
         &self.bill
+    }
+    /// Packet switches by the ports that they use: rate of a port \[bit/s\], ports, and how many such
+    /// switches there are, in rising order. A switch with ports of several rates counts at the highest;
+    /// a node that is several switches in parallel, as if they had as many ports each, rounded up. What
+    /// servers forward by themselves is no switch.
+    ///
+    /// ```
+    /// # use lightloom_fabric::{build, ClosSpec, Cluster, FatTree, Splitting};
+    /// # use lightloom_units::{BitRate, Time};
+    /// let rate = BitRate::from_gbps(400);
+    /// let clos = ClosSpec { splitting: Splitting::Ecmp, ..ClosSpec::new(rate, Time::from_us(1)) };
+    /// let tree = build(&Cluster::of(16, 8), &FatTree(clos).into(), 1, &[]).unwrap();
+    /// assert_eq!(tree.switch_ports(), [(rate, 4, 8 + 8 + 4)]);
+    /// ```
+    pub fn switch_ports(&self) -> Vec<(BitRate, u64, u64)> {
+        // By node: the highest rate of a lane, and lanes.
+        let mut used = vec![(0, 0u64); self.nodes.len()];
+        for link in &self.links {
+            let (rate, lanes) = &mut used[link.from.index()];
+            *rate = (*rate).max(link.rate.bps() / u64::from(link.lanes.max(1)));
+            *lanes += u64::from(link.lanes);
+        }
+        let mut in_server = vec![false; self.nodes.len()];
+        self.in_servers.iter().for_each(|node| in_server[node.index()] = true);
+        let mut parts = vec![0u64; self.nodes.len()];
+        self.switches.iter().for_each(|switch| parts[switch.node.index()] += 1);
+        let mut found = BTreeMap::new();
+        let nodes = self.nodes.iter().zip(used).zip(parts).zip(in_server);
+        for (((node, (rate, lanes)), parts), own) in nodes {
+            if matches!(node.kind, NodeKind::Switch { .. }) && lanes > 0 && !own {
+                let parts = parts.max(1);
+                *found.entry((rate, lanes.div_ceil(parts))).or_default() += parts;
+            }
+        }
+        let listed = found.into_iter();
+        listed.map(|((rate, ports), count)| (BitRate::from_bps(rate), ports, count)).collect()
     }
     /// What a reader of results must know: limits waived, NICs that idle.
     pub fn notes(&self) -> &[String] {

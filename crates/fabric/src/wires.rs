@@ -132,6 +132,8 @@ pub struct Wires {
     pub(crate) switches: Vec<Switch>,
     /// What must be bought.
     pub bill: Bill,
+    /// Nodes of switches that are servers, which forward what is not for them.
+    pub(crate) in_servers: Vec<NodeId>,
     /// What a reader must know.
     pub notes: Vec<String>,
     first_nic: u32,
@@ -185,6 +187,7 @@ impl Wires {
             links: Vec::new(),
             switches: Vec::new(),
             bill: Bill::default(),
+            in_servers: Vec::new(),
             notes: Vec::new(),
             first_nic: cluster.gpus + cluster.servers(),
         }

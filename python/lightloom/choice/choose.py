@@ -268,10 +268,7 @@ class _Steps:
                 "lightloom parallelism lists them"
             )
         left = [one for one in entries if one.state == "priced"]
-        runs = [
-            self.raters.rating(one.candidate, lists[str(one.candidate.rate)])
-            for one in left
-        ]
+        runs = [self.raters.rating(one.candidate, lists[str(one.candidate.rate)]) for one in left]
         found = dict(zip((str(one.candidate) for one in left), self._perform(runs), strict=True))
         rated = [
             _rated(one, rating.rating(found[str(one.candidate)]), self.asked)
@@ -387,7 +384,9 @@ def _affordable(entries: list[Entry], asked: Asked) -> list[Entry]:
         )
     one = entries[0]
     word = "has no price: " if one.state == "unpriced" else ""
-    raise InputError(f"{asked.job.title}: no candidate can be had; {one.candidate}: {word}{one.why}")
+    raise InputError(
+        f"{asked.job.title}: no candidate can be had; {one.candidate}: {word}{one.why}"
+    )
 
 
 def _complete(rated: Sequence[Entry]) -> None:

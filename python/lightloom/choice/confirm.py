@@ -49,8 +49,7 @@ def by_packets(choice: Choice, on_progress: OnProgress | None = None) -> Choice:
     times = [in_seconds(one.figures)[0]["iteration_s"] for one in done.outcomes if one is not None]
     ratios = [packet / flow for flow, packet in zip(times[::2], times[1::2], strict=True)]
     said = [
-        f"By packets {one.candidate} takes {ratio:.3f} times as long as by flows "
-        "(one micro-batch)."
+        f"By packets {one.candidate} takes {ratio:.3f} times as long as by flows (one micro-batch)."
         for one, ratio in zip(pair, ratios, strict=True)
     ]
     if len(pair) == 2:

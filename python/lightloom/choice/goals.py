@@ -45,9 +45,7 @@ class Aim:
     within: float = 0.05
     """How much slower than the fastest still is nearly as fast, for ``cost``."""
 
-    def score(
-        self, *, tokens_per_s: float, network_usd: float, cluster_usd: float | None
-    ) -> float:
+    def score(self, *, tokens_per_s: float, network_usd: float, cluster_usd: float | None) -> float:
         """Return how good a cluster is; the unit is the goal's."""
         if self.goal == "time":
             return tokens_per_s

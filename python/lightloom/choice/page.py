@@ -90,9 +90,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
     )
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _list(lines: Iterable[str]) -> str:

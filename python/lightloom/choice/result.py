@@ -129,7 +129,9 @@ class Choice:
         parts = _parts(pick)
         said.append(
             "Of its iteration "
-            + ", ".join(f"{100 * share:.0f} % is {cause}" for cause, share in parts if share >= 0.005)
+            + ", ".join(
+                f"{100 * share:.0f} % is {cause}" for cause, share in parts if share >= 0.005
+            )
             + f"; its layout: {_layout(pick)}."
         )
         if not float(pick.summary.get("reconfigurations", 0)) and _optical(pick, self.asked):
@@ -320,4 +322,3 @@ def _layout(one: Entry) -> str:
 
 def _optical(one: Entry, asked: Asked) -> bool:
     return hasattr(asked.job.with_(one.candidate.overrides).fabric, "reconfigure")
-

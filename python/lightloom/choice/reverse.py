@@ -57,7 +57,10 @@ class Reversal:
 
 
 def by_price(
-    pick: tuple[float, Money], other: tuple[float, Money], what: str, price_of: Callable[[Money], float]
+    pick: tuple[float, Money],
+    other: tuple[float, Money],
+    what: str,
+    price_of: Callable[[Money], float],
 ) -> Reversal:
     """Say at how many times a price the other one gives as many tokens for a dollar.
 
@@ -197,7 +200,9 @@ def _rating(
     if keys and not hasattr(there, "ocs"):
         keys = {}
     candidate = replace(one.candidate, keys={**one.candidate.keys, **keys})
-    return raters.rating(candidate, [one.rated.layout], name=f"{one.candidate}, {cause} {step.words}")
+    return raters.rating(
+        candidate, [one.rated.layout], name=f"{one.candidate}, {cause} {step.words}"
+    )
 
 
 def by_times(
@@ -222,9 +227,7 @@ def by_times(
     return found
 
 
-def _prefers_second(
-    both: Sequence[rating.Rated | str], pair: Sequence[Entry], aim: Aim
-) -> bool:
+def _prefers_second(both: Sequence[rating.Rated | str], pair: Sequence[Entry], aim: Aim) -> bool:
     scored = []
     for one, entry in zip(both, pair, strict=True):
         if isinstance(one, str) or entry.network_usd is None or entry.rated is None:

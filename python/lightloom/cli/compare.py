@@ -27,6 +27,15 @@ FIELDS = (
     "cost_usd",
     "perf_per_dollar_vs_fat_tree",
     "pareto",
+    "network_usd",
+    "servers_usd",
+    "energy_usd",
+    "cluster_usd",
+    "watts",
+    "perf_per_network_dollar_vs_fat_tree",
+    "perf_per_cluster_dollar_vs_fat_tree",
+    "usd_per_trillion_tokens",
+    "missing",
     "tokens_per_s",
     "tokens_per_s_per_gpu",
     "mfu",
@@ -59,6 +68,9 @@ def compare(
 
     Every layer and micro-batch of one iteration is simulated on each fabric at each rate, with real
     routing data. Performance per dollar is relative to the non-blocking fat-tree at the same rate.
+    Of a cluster dollar: servers, network, energy over the years; of a network dollar: the network
+    as a buyer pays it, by whole chassis (docs/money.md), which Pareto goes by, too. In JSON,
+    cost_usd and perf_per_dollar_vs_fat_tree are the papers' count, by ports in use.
 
     Example: lightloom compare mixtral-8x7b --gpus 1024
     """

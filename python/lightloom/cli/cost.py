@@ -1,4 +1,9 @@
-"""``lightloom cost``: what the network of each fabric is made of, and what that costs."""
+"""``lightloom cost``: what each fabric's cluster is bought as, what it draws, and what that costs.
+
+The first table is the papers' count of the network, by ports in use; the second is a buyer's:
+servers, whole chassis, fibre, energy over the years. ``--prices`` lists every price and watt with
+its source and date.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +35,16 @@ def cost(
     bandwidth: str | None = words.BANDWIDTH,
     fabrics: str | None = words.FABRICS,
     settings: list[str] = words.SETTINGS,
+    prices: bool = typer.Option(
+        False, "--prices", help="List the prices and watts of the job instead, with their sources."
+    ),
     as_json: bool = words.JSON,
 ) -> None:
-    """Count and price the network of each fabric.
+    """Count and price the network and the cluster of each fabric.
 
-    Ports in use count; fibre is left out. Ratios are fat-tree / fabric at the same rate.
+    First as papers count: ports in use, without fibre. Then as a buyer pays: servers, whole
+    chassis, optics, fibre, and energy over the years (docs/money.md). Ratios are fat-tree / fabric
+    at the same rate.
 
     Example: lightloom cost --gpus 1024 --fabrics fat-tree,mixnet
     """
@@ -48,12 +58,27 @@ def cost(
     )  # fmt: skip
     resolved = load_job(job, overrides, override_label="command line")
     scenario = resolved.scenario
+    if prices:
+        from lightloom.cli import prices as listing
+
+        listing.show(scenario, as_json=as_json)
+        return
     chosen, rates = options.grid(scenario, overrides, fabrics, bandwidth)
+    from lightloom.money import money_of
+
     rows = costs.cost_table(scenario, chosen, rates)
+    monies = [money_of(row.scenario) for row in rows]
     if as_json:
-        print(json.dumps({"rows": [_as_json(row, resolved.origins) for row in rows]}, indent=2))
+        found = [
+            _as_json(row, resolved.origins) | {"money": money.as_json()}
+            for row, money in zip(rows, monies, strict=True)
+        ]
+        print(json.dumps({"rows": found}, indent=2))
     else:
+        from lightloom.cli import prices as listing
+
         _print_table(rows)
+        listing.print_money([(row.bandwidth, row.scenario) for row in rows], monies)
 
 
 def _as_json(row: CostRow, origins: Mapping[str, Origin]) -> dict[str, Any]:
@@ -94,7 +119,7 @@ def _print_table(rows: list[CostRow]) -> None:
     cluster = rows[0].scenario.cluster
     console.print(
         f"{cluster.gpus} GPUs, {rows[0].scenario.servers} servers of {cluster.gpus_per_server}; "
-        f'prices "{rows[0].scenario.prices.name}", fibre left out'
+        f'prices "{rows[0].scenario.prices.name}"; ports in use, no fibre'
     )
     counted = {line.item for row in rows for line in row.cost.lines}
     # What few fabrics have.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lightloom.money.lines import MoneyLine, Part, Quote, quote
 from lightloom.money.network import network
@@ -22,7 +23,7 @@ HOURS = 24 * 365.25
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What a cluster is bought and run for; a sum with a missing figure is None."""
+    """What a cluster is bought and run for; a sum with a missing price is None."""
 
     lines: tuple[MoneyLine, ...]
     years: float
@@ -41,12 +42,18 @@ class Money:
 
     @property
     def watts(self) -> float | None:
-        """What everything draws, without the building [W]."""
-        return _sum(line.total_watts for line in self.lines)
+        """What everything draws, without the building [W]; None if nobody says what servers draw.
+
+        Of what else is missing, `missing` names it, and this is at least what is drawn.
+        """
+        drawn = [(line.part, line.total_watts) for line in self.lines]
+        if any(watts is None for part, watts in drawn if part == "servers"):
+            return None
+        return sum(watts or 0.0 for _, watts in drawn)
 
     @property
     def energy_usd(self) -> float | None:
-        """What the energy of all years costs, the building's included [US dollars]."""
+        """What the energy of all years costs, the building's included [US dollars]; see `watts`."""
         if self.watts is None or self.kwh.value is None:
             return None
         return self.watts / 1e3 * self.pue * HOURS * self.years * self.kwh.value
@@ -58,12 +65,25 @@ class Money:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The figures that nobody has published, such as "price of server h800"."""
+        """The figures that the lists do not have, such as "price of server h800"."""
         found = [f"price of {line.name}" for line in self.lines if line.unit_usd is None]
         found += [f"watts of {line.name}" for line in self.lines if line.watts is None]
         if self.kwh.value is None:
             found.append("price of a kWh")
         return tuple(dict.fromkeys(found))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return sums, lines and what is missing, as JSON has them."""
+        return {
+            "servers_usd": self.servers_usd,
+            "network_usd": self.network_usd,
+            "energy_usd": self.energy_usd,
+            "cluster_usd": self.cluster_usd,
+            "watts": self.watts,
+            "years": self.years,
+            "missing": list(self.missing),
+            "lines": [line.as_row() for line in self.lines],
+        }
 
     def _usd(self, part: Part) -> float | None:
         return _sum(line.total_usd for line in self.lines if line.part == part)

@@ -6,7 +6,7 @@ Checked: as part of `lightloom.money.count`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Part = Literal["servers", "network"]
 
@@ -65,6 +65,23 @@ class MoneyLine:
     def name(self) -> str:
         """Item and kind, as messages name them."""
         return f"{self.item} {self.kind}"
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the line as a row of a table, and as JSON has it."""
+        return {
+            "part": self.part,
+            "item": self.item,
+            "kind": self.kind,
+            "count": self.count,
+            "unit_usd": self.usd.value,
+            "total_usd": self.total_usd,
+            "source": self.usd.source,
+            "date": self.usd.date,
+            "watts": self.power.value,
+            "total_watts": self.total_watts,
+            "watts_source": self.power.source,
+            "watts_date": self.power.date,
+        }
 
 
 def quote(value: float | None, source: str | None, date: str | None) -> Quote:

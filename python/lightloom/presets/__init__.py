@@ -1,7 +1,8 @@
 """Presets: partial specifications as TOML data, with a source for each figure.
 
 A preset file holds the tables it fills, in the user's form, and ``[source]``: dotted key (or the
-table it belongs to) to where the figure stands. ``[range]`` keeps the published range of a figure
+table it belongs to) to where the figure stands; ``[date]``, of prices and watts, says when in the
+same form. ``[range]`` keeps the published range of a figure
 of which one value had to be chosen. Checked: every figure of every file has a source.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -33,6 +34,13 @@ class Preset:
     compared: bool = False
     same_bill: str | None = None
     choose: Mapping[str, list[Any]] | None = None
+    dates: Mapping[str, str] = field(default_factory=dict)
+
+    def date(self, key: str) -> str | None:
+        """When the figure of a dotted key was published, or read where its page has no date."""
+        while key not in self.dates and "." in key:
+            key = key.rpartition(".")[0]
+        return self.dates.get(key)
 
     def source(self, key: str) -> str:
         """Where the figure of a dotted key comes from; the nearest table that names a source."""
@@ -95,6 +103,7 @@ def _read(path: str) -> Preset:
     values = tomllib.loads(files(__name__).joinpath(path).read_text(encoding="utf-8"))
     sources = values.pop("source", {})
     values.pop("range", None)
+    dates = values.pop("date", {})
     compared, same_bill = values.pop("compared", False), values.pop("same_bill", None)
     chosen = values.pop("choose", None)
-    return Preset(path, values, sources, compared, same_bill, chosen)
+    return Preset(path, values, sources, compared, same_bill, chosen, dates)

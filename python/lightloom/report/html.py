@@ -20,10 +20,13 @@ from typing import Any
 
 from lightloom.report import packets, packing
 from lightloom.report.palette import CAUSES, GROUPS, WAIT, fabric_style
-from lightloom.report.result import Result
+from lightloom.report.result import Result, network_usd
 
 _RUN_COLUMNS = ("run", "fabric", "bandwidth_gbps", "iteration_s", *(c.column for c in CAUSES),
                 "cost_usd", "perf_per_dollar_vs_fat_tree", "pareto")  # fmt: skip
+
+
+_RATIOS = ("perf_per_network_dollar_vs_fat_tree", "perf_per_cluster_dollar_vs_fat_tree")
 
 
 def render(result: Result) -> str:
@@ -41,6 +44,7 @@ def render(result: Result) -> str:
     data = {
         "runs": [
             {name: row[name] for name in _RUN_COLUMNS}
+            | {"cost_usd": network_usd(row)}
             # What an earlier version wrote has none of them.
             | {name: row[name] for name in ("mfu", "tokens_per_s") if name in row}
             for row in result.rows
@@ -77,6 +81,7 @@ def render(result: Result) -> str:
             ),
             "assumed": _assumed(result, notes),
             "bill": _bill(result),
+            "money": _money(result),
             "spec": text(result.spec_text),
             "data": _script_json(data),
             "js": _asset("page.js") + _asset("page_runs.js"),
@@ -100,11 +105,12 @@ def _kpis(result: Result) -> str:
             named.format(**fastest),
         )
     ]
-    gains = [r for r in rows if r["perf_per_dollar_vs_fat_tree"] is not None]
+    ratio = "perf_per_cluster_dollar_vs_fat_tree"
+    gains = [r for r in rows if r.get(ratio) is not None]
     if gains:
-        best = max(gains, key=lambda r: r["perf_per_dollar_vs_fat_tree"])
-        facts.append(("Best performance per dollar",
-                      f"{best['perf_per_dollar_vs_fat_tree']:.2f} \N{MULTIPLICATION SIGN} fat-tree",
+        best = max(gains, key=lambda r: r[ratio])
+        facts.append(("Best performance per cluster dollar",
+                      f"{best[ratio]:.2f} \N{MULTIPLICATION SIGN} fat-tree",
                       named.format(**best)))  # fmt: skip
     lost = [(1 - r["compute_s"] / r["iteration_s"], r) for r in rows if r["iteration_s"] > 0]
     if lost:
@@ -117,8 +123,8 @@ def _kpis(result: Result) -> str:
         front = [r for r in rows if r["pareto"]]
         names = dict.fromkeys(r["fabric"] for r in front)
         facts.append(("On the Pareto front", f"{len(front)} of {len(rows)}", ", ".join(names)))
-    elif rows[0]["cost_usd"] is not None:
-        facts.append(("Network cost", f"${rows[0]['cost_usd']:,.0f}", "fibre left out"))
+    elif (usd := network_usd(rows[0])) is not None:
+        facts.append(("Network cost", f"${usd:,.0f}", "as a buyer pays it"))
     return "".join(
         f"<div><dt>{html.escape(what)}</dt><dd>{html.escape(value)}</dd>"
         f"<dd>{html.escape(who)}</dd></div>"
@@ -133,13 +139,13 @@ def _comparison(result: Result) -> str:
     decimals = max(1, 3 - math.floor(math.log10(longest))) if longest > 0 else 3
     best = {
         rate: (min(r["iteration_s"] for r in block),
-               max(r["perf_per_dollar_vs_fat_tree"] or 0 for r in block))
+               *(max(r.get(ratio) or 0 for r in block) for ratio in _RATIOS))
         for rate in {r["bandwidth_gbps"] for r in result.rows}
         for block in [[r for r in result.rows if r["bandwidth_gbps"] == rate]]
     }  # fmt: skip
     rate = None
     for row in result.rows:
-        fastest, gain = best[row["bandwidth_gbps"]]
+        fastest, *gains = best[row["bandwidth_gbps"]]
         first = ' class="first" data-first' if rate not in (None, row["bandwidth_gbps"]) else ""
         rate = row["bandwidth_gbps"]
         lines.append(f"<tr{first}>{_cell(rate, f'{rate:g}')}")
@@ -148,9 +154,14 @@ def _comparison(result: Result) -> str:
             bold = column == "iteration_s" and row[column] == fastest
             value = f"{row[column]:.{decimals}f}" if row[column] else None
             lines.append(_cell(row[column], value, bold))
-        cost, ratio = row["cost_usd"], row["perf_per_dollar_vs_fat_tree"]
-        lines.append(_cell(cost, None if cost is None else f"{cost / 1e6:.2f}"))
-        lines.append(_cell(ratio, None if ratio is None else f"{ratio:.2f}&times;", ratio == gain))
+        for usd in (network_usd(row), row.get("cluster_usd")):
+            lines.append(_cell(usd, None if usd is None else f"{usd / 1e6:.2f}"))
+        for name, gain in zip(_RATIOS, gains, strict=True):
+            ratio = row.get(name)
+            written = None if ratio is None else f"{ratio:.2f}&times;"
+            lines.append(_cell(ratio, written, ratio == gain))
+        usd = row.get("usd_per_trillion_tokens")
+        lines.append(_cell(usd, None if usd is None else f"{usd / 1e3:.1f}"))
         mark = '<span class="front">● yes</span>' if row["pareto"] else ""
         lines.append(f'<td class="t" data-v="{int(bool(row["pareto"]))}">{mark}</td></tr>\n')
     return "".join(lines)
@@ -254,6 +265,35 @@ def _bill(result: Result) -> str:
             + _cell(row["unit_usd"], f"{row['unit_usd']:,.2f}")
             + _cell(row["total_usd"], f"{row['total_usd']:,.0f}")
             + f'<td class="t w">{text(row["source"] or "")}</td></tr>\n'
+        )
+    return "".join(lines)
+
+
+def _money(result: Result) -> str:
+    """Write what a buyer pays: each line with its sources, and what is missing."""
+    text = html.escape
+    lines = []
+    run = None
+    for row in result.money.to_pylist():
+        new = row["run"] != run
+        first = ' class="first" data-first' if new and run is not None else ""
+        run = row["run"]
+        usd, total, watts = row["unit_usd"], row["total_usd"], row["watts"]
+        said = [
+            f"{what}: {source or 'missing'}{f', {date}' if date else ''}"
+            for what, source, date in (
+                ("price", row["source"], row["date"]),
+                ("watts", row["watts_source"], row["watts_date"]),
+            )
+        ]
+        lines.append(
+            f'<tr{first}><td class="t">{text(run)}</td>'
+            f'<td class="t">{text(row["item"])} {text(row["kind"])}</td>'
+            + _cell(row["count"], f"{row['count']:,}")
+            + _cell(usd, "missing" if usd is None else f"{usd:,.2f}")
+            + _cell(total, "missing" if total is None else f"{total:,.0f}")
+            + _cell(watts, "missing" if watts is None else f"{watts:,.1f}")
+            + f'<td class="t w">{text("; ".join(said))}</td></tr>\n'
         )
     return "".join(lines)
 

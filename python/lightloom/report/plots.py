@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 
 from lightloom.errors import InputError
 from lightloom.report.palette import CAUSES, fabric_style
-from lightloom.report.result import Result
+from lightloom.report.result import Result, network_usd
 
 INK, MUTED, LINE = "#1f2530", "#5f6875", "#d9dde3"
 _HEAT = LinearSegmentedColormap.from_list("demand", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
@@ -97,7 +97,9 @@ def pareto(result: Result) -> Figure:
 
     Runs without a price are left out.
     """
-    rows = [row for row in result.rows if row["cost_usd"] is not None]
+    rows = [
+        {**row, "cost_usd": usd} for row in result.rows if (usd := network_usd(row)) is not None
+    ]
     styles = fabric_style([row["fabric"] for row in rows])
     with rc_context(STYLE):
         figure = Figure((7.2, 4.6))

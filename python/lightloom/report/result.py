@@ -98,7 +98,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "circuits": "whole",
     },
 }
-# Those of packets and circuits; they may be empty, and absent from what an earlier version wrote.
+# Of packets, circuits, money; may be empty, and absent from what an earlier version wrote.
 OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
     "queues": {
         "run": "text",
@@ -109,7 +109,28 @@ OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
     },
     "reorder": {"run": "text", "behind_packets": "whole", "packets": "whole"},
     "circuits": {"run": "text", "switch": "text", "from": "text", "to": "text"},
+    "money": {
+        "run": "text",
+        "part": "text",
+        "item": "text",
+        "kind": "text",
+        "count": "whole",
+        "unit_usd": "real?",
+        "total_usd": "real?",
+        "source": "text?",
+        "date": "text?",
+        "watts": "real?",
+        "total_watts": "real?",
+        "watts_source": "text?",
+        "watts_date": "text?",
+    },
 }
+
+
+def network_usd(row: Mapping[str, Any]) -> float | None:
+    """Return what a run's network costs a buyer; of an earlier version's, by ports in use."""
+    found: float | None = row["network_usd"] if "network_usd" in row else row["cost_usd"]
+    return found
 
 
 class Result:
@@ -245,8 +266,13 @@ class Result:
 
     @cached_property
     def bill(self) -> pa.Table:
-        """One row an item of a run's network: how many, at which price [US dollars]."""
+        """One row an item of a run's network by ports in use, as papers count, with prices."""
         return self._read("bill")
+
+    @cached_property
+    def money(self) -> pa.Table:
+        """One row an item that a buyer pays: how many, price [US dollars], watts [W], sources."""
+        return self._read("money")
 
     @cached_property
     def tasks(self) -> pa.Table:
@@ -423,7 +449,9 @@ class Result:
         path = self.directory / f"{name}.parquet"
         columns = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
         if name in OPTIONAL_COLUMNS and not path.exists():
-            return pa.schema([(key, _TYPES[rule]) for key, rule in columns.items()]).empty_table()
+            return pa.schema(
+                [(key, _TYPES[rule.removesuffix("?")]) for key, rule in columns.items()]
+            ).empty_table()
         table = store.read_table(self.directory, name)
         missing = [column for column in columns if column not in table.column_names]
         if missing:

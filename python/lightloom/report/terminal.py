@@ -26,14 +26,20 @@ COLUMNS = (
     Column("iteration\ns", "iter.\ns"),
     Column("compute\ns", rank=1),
     Column("all-to-all\ns", "all-to-\nall s"),
-    Column("other\ns", rank=3),
-    Column("reconf.\ns", rank=2),
-    Column("MFU\n%", rank=4),
-    Column("tokens\nper s", rank=5),
-    Column("cost\nM$"),
-    Column("perf/$ vs\nfat-tree", "perf/$\nvs fat-\ntree"),
-    Column("Pareto", left=True),
+    Column("other\ns", rank=4),
+    Column("reconf.\ns", "re-\nconf.\ns", rank=3),
+    Column("MFU\n%", rank=5),
+    Column("tokens\nper s", rank=6),
+    Column("network\nM$", "net-\nwork\nM$"),
+    Column("cluster\nM$", "clus-\nter\nM$"),
+    Column("perf per\nnetwork $", "perf/\nnetw.\n$"),
+    Column("perf per\ncluster $", "perf/\nclus-\nter $"),
+    Column("k$ per T\ntokens", "k$/T\nto-\nkens", rank=2),
+    Column("Pareto", "Pa-\nreto", left=True),
 )
+
+# Performance per cluster dollar: of each rate's fabrics the best is bold.
+HEADLINE = "perf_per_cluster_dollar_vs_fat_tree"
 
 
 def cells(row: Mapping[str, Any], decimals: int = 3) -> tuple[str, ...]:
@@ -44,26 +50,42 @@ def cells(row: Mapping[str, Any], decimals: int = 3) -> tuple[str, ...]:
     >>> cells(
     ...     dict(
     ...         bandwidth_gbps=400.0, fabric="mixnet", iteration_s=5.25, compute_s=4.0,
-    ...         exposed_a2a_s=1.0, exposed_other_s=0.25, reconfiguration_s=0.0, cost_usd=3.1e6,
-    ...         perf_per_dollar_vs_fat_tree=2.25, pareto=True,
+    ...         exposed_a2a_s=1.0, exposed_other_s=0.25, reconfiguration_s=0.0, network_usd=3.1e6,
+    ...         perf_per_network_dollar_vs_fat_tree=2.25, pareto=True,
     ...     )
-    ... )
-    ('400', 'mixnet', '5.250', '4.000', '1.000', '0.250', '-', '-', '-', '3.10', '2.25x', 'yes')
+    ... )[:6], cells(dict(bandwidth_gbps=1.0, fabric="x", iteration_s=1.0, network_usd=3.1e6,
+    ...     perf_per_network_dollar_vs_fat_tree=2.25, pareto=True))[-6:]
+    (('400', 'mixnet', '5.250', '4.000', '1.000', '0.250'), ('3.10', '-', '2.25x', '-', '-', 'yes'))
     """
-    cost, gain = row["cost_usd"], row["perf_per_dollar_vs_fat_tree"]
-    # What an earlier version wrote has none of them.
+    # What an earlier version wrote has no money, and maybe no speed.
     mfu, tokens = row.get("mfu"), row.get("tokens_per_s")
-    times = [row["iteration_s"], *(row[cause.column] for cause in CAUSES)]
+    ratios = (row.get(f"perf_per_{part}_dollar_vs_fat_tree") for part in ("network", "cluster"))
+    times = [row["iteration_s"], *(row.get(cause.column) for cause in CAUSES)]
     return (
         f"{row['bandwidth_gbps']:g}",
         str(row["fabric"]),
         *(f"{time:.{decimals}f}" if time else "-" for time in times),
         "-" if mfu is None else f"{100 * mfu:.1f}",
         "-" if tokens is None else count(tokens),
-        "-" if cost is None else f"{cost / 1e6:.2f}",
-        "-" if gain is None or math.isnan(gain) else f"{gain:.2f}x",
+        *(_scaled(row.get(f"{part}_usd"), 1e6) for part in ("network", "cluster")),
+        *("-" if gain is None or math.isnan(gain) else f"{gain:.2f}x" for gain in ratios),
+        _scaled(row.get("usd_per_trillion_tokens"), 1e3),
         "yes" if row["pareto"] else "",
     )
+
+
+def _scaled(usd: float | None, unit: float) -> str:
+    """Write dollars in a unit with four digits, or at most two decimals.
+
+    Examples
+    --------
+    >>> _scaled(3.1e6, 1e6), _scaled(123_456_000, 1e6), _scaled(None, 1e6)
+    ('3.10', '123.5', '-')
+    """
+    if usd is None:
+        return "-"
+    value = usd / unit
+    return f"{value:.{2 if value < 100 else 1 if value < 1000 else 0}f}"
 
 
 def render_compare(
@@ -82,15 +104,22 @@ def render_compare(
     --------
     >>> run = dict(
     ...     bandwidth_gbps=400.0, fabric="mixnet", iteration_s=5.25, compute_s=4.0,
-    ...     exposed_a2a_s=1.0, exposed_other_s=0.25, reconfiguration_s=0.0, cost_usd=3.1e6,
-    ...     perf_per_dollar_vs_fat_tree=2.25, pareto=True, mfu=0.312, tokens_per_s=1.25e6,
+    ...     exposed_a2a_s=1.0, exposed_other_s=0.25, reconfiguration_s=0.0, network_usd=3.1e6,
+    ...     perf_per_network_dollar_vs_fat_tree=2.25, pareto=True, mfu=0.312, tokens_per_s=1.25e6,
+    ...     cluster_usd=4.4e7, perf_per_cluster_dollar_vs_fat_tree=1.05,
+    ...     usd_per_trillion_tokens=1.1e5, missing="watts of NIC 400 Gbps",
     ... )
-    >>> render_compare([run], Console(width=80, no_color=True))  # doctest: +NORMALIZE_WHITESPACE
-                                                                      perf/$
-                iter. compute all-to- other reconf.  MFU tokens cost vs fat-
-    Gbps fabric     s       s   all s     s       s    %  per s   M$    tree Pareto
-     400 mixnet 5.250   4.000   1.000 0.250       - 31.2 1.25 M 3.10   2.25x yes
+    >>> render_compare([run], Console(width=100, no_color=True))  # doctest: +NORMALIZE_WHITESPACE
+                                              re-             net- clus- perf/ perf/  k$/T
+                iter. compute all-to- other conf.  MFU tokens work   ter netw. clus-   to- Pa-
+    Gbps fabric     s       s   all s     s     s    %  per s   M$    M$     $ ter $  kens reto
+     400 mixnet 5.250   4.000   1.000 0.250     - 31.2 1.25 M 3.10 44.00 2.25x 1.05x 110.0 yes
     reconf. "-": no iteration waited for circuits that change; none changed
+    perf/$: vs fat-tree; cluster: servers, network, energy over the years; Pareto: by network
+    dollars
+    missing: watts of NIC 400 Gbps (mixnet); a sum with a missing price is -, energy is without
+    missing
+    watts
     """
     rows: Sequence[Mapping[str, Any]] = runs.to_pylist() if isinstance(runs, pa.Table) else runs
     table: list[list[Text] | None] = []
@@ -100,17 +129,17 @@ def render_compare(
             table.append(None)
         lines = list(block)
         fastest = min(row["iteration_s"] for row in lines)
-        gain = max(row["perf_per_dollar_vs_fat_tree"] or 0.0 for row in lines)
+        gain = max(row.get(HEADLINE) or 0.0 for row in lines)
         for j, row in enumerate(lines):
             texts = [Text(cell) for cell in cells(row, decimals)]
             if j:
                 texts[0] = Text("")
             if row["iteration_s"] == fastest:
                 texts[2].stylize("bold")
-            if gain and row["perf_per_dollar_vs_fat_tree"] == gain:
-                texts[10].stylize("bold")
+            if gain and row.get(HEADLINE) == gain:
+                texts[12].stylize("bold")
             if row["pareto"]:
-                texts[11].stylize("green")
+                texts[14].stylize("green")
             for text in texts[3:7]:
                 if text.plain == "-":
                     text.stylize("dim")
@@ -118,6 +147,7 @@ def render_compare(
     out = console or screen.console()
     screen.print_table(COLUMNS, table, out)
     _explain_dashes(rows, out)
+    _explain_money(rows, out)
     _name_carriers(rows, out)
     _name_topologies(rows, out)
 
@@ -131,6 +161,28 @@ def _explain_dashes(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
         said = f"under compute they did: {', '.join(changed)}" if changed else "none changed"
         who = "no iteration waited" if len(dashes) == len(rows) else "the iteration did not wait"
         out.print(f'reconf. "-": {who} for circuits that change; {said}', style="dim")
+
+
+def _explain_money(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Say under the table what dollars are, and which figures no list has."""
+    if not any("cluster_usd" in row for row in rows):
+        return
+    out.print(
+        "perf/$: vs fat-tree; cluster: servers, network, energy over the years; Pareto: by network "
+        "dollars",
+        style="dim",
+    )
+    lacking: dict[str, list[str]] = {}
+    for row in rows:
+        for name in filter(None, str(row.get("missing") or "").split("; ")):
+            lacking.setdefault(name, []).append(str(row.get("fabric")))
+    said = [f"{name} ({', '.join(dict.fromkeys(runs))})" for name, runs in lacking.items()]
+    if said:
+        out.print(
+            f"missing: {'; '.join(said)}; a sum with a missing price is -, energy is without "
+            "missing watts",
+            style="dim",
+        )
 
 
 def _name_carriers(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
