@@ -113,8 +113,13 @@ class Display:
                 self._draw(name)
 
     def expect(self, work: Mapping[str, float]) -> None:
-        """Take about how much work runs are, by name and in any unit: the time left is by it."""
-        self._shares.work.update(work)
+        """Take about how much work runs are, by name and in any unit: the time left is by it.
+
+        If they are more than was said, so many more there are.
+        """
+        shares = self._shares
+        shares.work.update(work)
+        shares.total = max(shares.total, len(shares.shares.keys() | shares.work.keys()))
 
 
 @contextmanager
@@ -153,6 +158,7 @@ def _bar(shares: _Shares) -> Iterator[Callable[[str], None]]:
             bar.start()
         bar.update(
             task,
+            total=shares.total,
             completed=shares.done,
             description=name,
             finished=len(shares.took),

@@ -16,13 +16,13 @@ Examples
 from lightloom.lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
-    from lightloom.choice.choose import choose
     from lightloom.choice.result import Choice
+    from lightloom.choice.search import choose
     from lightloom.choice.space import Candidate, space
 
 __all__ = ["Candidate", "Choice", "choose", "space"]
 
-_HOMES = {"choose": ("choose",), "result": ("Choice",), "space": ("Candidate", "space")}
+_HOMES = {"search": ("choose",), "result": ("Choice",), "space": ("Candidate", "space")}
 
 __getattr__, __dir__ = lazy(
     __name__,

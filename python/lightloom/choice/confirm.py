@@ -27,7 +27,7 @@ def by_packets(choice: Choice, on_progress: OnProgress | None = None) -> Choice:
     InputError, RunError
         If the packet engine cannot run one of the two.
     """
-    from lightloom.choice.choose import final_job
+    from lightloom.choice.search import final_job
 
     pair = [one for one in (choice.pick, choice.runner_up) if one is not None]
     few = {"training.micro_batches": 1}

@@ -19,8 +19,8 @@ MEANS: dict[str, str] = {
 
 
 TIE = 0.01
-"""For ``time``, what is as fast within this share is as good, and the cheaper network is better: as much
-as the engine's own tolerance in a search."""
+"""For ``time``, what is as fast within this share is as good, and the cheaper network is better: as
+much as the engine's own tolerance in a search."""
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def _rated(
             time = _core.job_estimate(text, cluster.gpus_per_server, near, far)
         except ValueError:
             continue  # a rule of the core's
-        values = {**layout.values, "training.micro_batches": count}
+        values: dict[str, Any] = {**layout.values, "training.micro_batches": count}
         if job.training.recompute == "untimed":
             values["training.recompute"] = held.recompute
         yield time, values

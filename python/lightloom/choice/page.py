@@ -9,8 +9,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lightloom.choice.choose import Entry
     from lightloom.choice.result import Choice
+    from lightloom.choice.search import Entry
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; }
@@ -90,7 +90,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{table}</div>'
 
 
 def _list(lines: Iterable[str]) -> str:

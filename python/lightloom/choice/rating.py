@@ -1,9 +1,9 @@
-"""Rating a candidate without an engine: what it costs, about how fast it is, and no faster than what.
+"""Rating a candidate without an engine: what it costs, about how fast it is, and at most how fast.
 
 Modelled: of each layout of a shortlist the bound and the closed form of
 ``crates/sim/src/outline.rs``; the fastest layout counts. A layout is not rated if even its bound is
-slower than what was found. Three kinds of run, each kept in the cache: the shortlist of a job, the prices of
-its candidates, and the rating of one candidate. Checked: ``tests/test_choose.py``.
+slower than what was found. Three kinds of run, each kept in the cache: the shortlist of a job, the
+prices of its candidates, and the rating of one candidate. Checked: ``tests/test_choose.py``.
 """
 
 from __future__ import annotations
@@ -212,20 +212,20 @@ def _rated(run: Run, kept: _Kept) -> Any:
                 kept.cores[number] = {part: own[part] for part in _LAID_OUT}
                 kept.workloads[number] = _built(there)
             text = json.dumps({**core, **kept.cores[number]}, allow_nan=False)
-            one = kept.workloads[number].outline(text, enough)
+            one: Mapping[str, Any] = kept.workloads[number].outline(text, enough)
         except (InputError, ValueError) as error:
             misfit = _why(error)
             continue
         least_of_all = min(least_of_all, one["least_ps"] or 0)
         if one["about_ps"] is not None:
             found.append((one["about_ps"], number, one))
-    for _, number, one in sorted(found, key=lambda each: each[:2]):
+    for _, number, outline in sorted(found, key=lambda each: each[:2]):
         try:  # rules of a layout on this fabric that are no core's
             there = kept.job.with_({**overrides, **shortlist[number]})
         except InputError as error:
             misfit = _why(error)
             continue
-        return _as_row(there, shortlist[number], one, least_of_all)
+        return _as_row(there, shortlist[number], outline, least_of_all)
     return misfit
 
 

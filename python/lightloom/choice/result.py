@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lightloom import _core, store
-from lightloom.choice import choose as search
+from lightloom.choice import search
 from lightloom.choice.goals import MEANS, Aim
 from lightloom.choice.reverse import Reversal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lightloom.choice.choose import Asked, Entry
+    from lightloom.choice.search import Asked, Entry
 
 CAUSES = {
     "compute_s": "computation",
@@ -143,7 +143,11 @@ class Choice:
         """How the search went, a sentence each."""
         states = Counter(one.state for one in self.entries)
         ran = self.finalists
-        off = [abs(one.rated.about_s / one.iteration_s - 1) for one in ran if one.rated and one.iteration_s]  # fmt: skip
+        off = [
+            abs(one.rated.about_s / one.iteration_s - 1)
+            for one in ran
+            if one.rated and one.iteration_s
+        ]
         words = {
             "misfit": "cannot be built for this job",
             "unpriced": "have no price",
@@ -224,10 +228,12 @@ class Choice:
         assert pick.network_usd is not None and other.network_usd is not None
         dearer = (pick.network_usd - other.network_usd) / 1e6
         money = f"costs {abs(dearer):.2f} M$ {'more' if dearer > 0 else 'less'} of network"
-        said = f"The pick is {100 * abs(ahead):.1f} % {'faster' if ahead >= 0 else 'slower'} and {money}"
+        word = "faster" if ahead >= 0 else "slower"
+        said = f"The pick is {100 * abs(ahead):.1f} % {word} and {money}"
         per = [_per_dollar(one) for one in (pick, other)]
         if per[0] and per[1]:
-            said += f"; it gives {100 * (per[0] / per[1] - 1):+.1f} % tokens for a dollar of the cluster"
+            more = 100 * (per[0] / per[1] - 1)
+            said += f"; it gives {more:+.1f} % tokens for a dollar of the cluster"
         return said + "."
 
     def __repr__(self) -> str:

@@ -1,10 +1,11 @@
 """What would reverse a choice: prices in closed form, everything else by the closed form of times.
 
-Modelled: a price is multiplied until pick and runner-up are equally good, which for tokens a dollar is
-linear. A time is changed step by step (the switches' delay, how skewed the gate is, how well products
-use a GPU) and both are rated anew, with their layouts as they are; the first step at which the
-runner-up is better is told, or that none of the steps is one. Ignored: that another candidate than the
-runner-up may win then. Checked: just below and just above each price, in ``tests/test_choose.py``.
+Modelled: a price is multiplied until pick and runner-up are equally good, which for tokens a
+dollar is linear. A time is changed step by step (the switches' delay, how skewed the gate is, how
+well products use a GPU) and both are rated anew, with their layouts as they are; the nearest steps
+at which the runner-up is better are told, or that there are none. Ignored: that another candidate
+than the runner-up may win then. Checked: just below and just above each price, in
+``tests/test_choose.py``.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from lightloom.errors import InputError
 from lightloom.money import Money, money_of
 
 if TYPE_CHECKING:
-    from lightloom.choice.choose import Entry
     from lightloom.choice.goals import Aim
+    from lightloom.choice.search import Entry
     from lightloom.runs.run import Run
     from lightloom.scenario import Scenario
 
@@ -88,7 +89,7 @@ def by_price(
 
 def prices(pick: Entry, other: Entry, job: Scenario) -> list[Reversal]:
     """Return what prices reverse a choice by tokens a dollar."""
-    from lightloom.choice.choose import final_job
+    from lightloom.choice.search import final_job
 
     paid = [(one.tokens_per_s, money_of(final_job(job, one))) for one in (pick, other)]
 

@@ -1,8 +1,8 @@
 """The fabrics that may be bought: a preset, a link rate, and values of the preset's own keys.
 
-What is searched of a preset is its table ``[choose]``: keys of ``[fabric]``, each with its values. A
-new fabric says there what of it may differ. Candidates that cannot be built for a job are left out
-when they are priced, each with its reason.
+What is searched of a preset is its table ``[choose]``: keys of ``[fabric]``, each with its values.
+A new fabric says there what of it may differ. Candidates that cannot be built for a job are left
+out when they are priced, each with its reason.
 """
 
 from __future__ import annotations

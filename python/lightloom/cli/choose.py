@@ -61,9 +61,9 @@ def choose(
     Example: lightloom choose mixtral-8x7b --gpus 128 --budget 500k
     """
     from lightloom import progress, store
-    from lightloom.choice.choose import BANDWIDTHS, usd
-    from lightloom.choice.choose import choose as search
     from lightloom.choice.confirm import by_packets
+    from lightloom.choice.search import BANDWIDTHS, usd
+    from lightloom.choice.search import choose as search
     from lightloom.cli import options
     from lightloom.errors import InputError
     from lightloom.resolve import load_job

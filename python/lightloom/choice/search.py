@@ -2,9 +2,9 @@
 
 The order of finalists is the closed form's. Of one fabric no more than `OF_ONE` are finalists, so
 that there is a runner-up of another kind; near twins of finalists are told apart by the closed form
-alone. After the engine has run the finalists, a candidate is *excluded* if even its bound is worse than
-the pick as it ran; how many are not, and rank behind by the closed form only, is told. Checked: against
-exhaustive runs in ``tests/test_choose.py`` and ``reproduce/choose.py``.
+alone. After the engine has run the finalists, a candidate is *excluded* if even its bound is worse
+than the pick as it ran; how many are not, and rank behind by the closed form only, is told.
+Checked: against exhaustive runs in ``tests/test_choose.py`` and ``reproduce/choose.py``.
 """
 
 from __future__ import annotations
@@ -379,8 +379,8 @@ def _affordable(entries: list[Entry], asked: Asked) -> list[Entry]:
     if over:
         least = min(over, key=lambda one: one.network_usd or 0.0)
         raise InputError(
-            f"budget {asked.budget_usd:,.0f}: below every network of {asked.job.cluster.gpus} GPUs; "
-            f"the cheapest, {least.candidate}, costs {least.network_usd:,.0f} US dollars"
+            f"budget {asked.budget_usd:,.0f}: below every network of {asked.job.cluster.gpus} "
+            f"GPUs; the cheapest, {least.candidate}, costs {least.network_usd:,.0f} US dollars"
         )
     one = entries[0]
     word = "has no price: " if one.state == "unpriced" else ""
