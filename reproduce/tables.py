@@ -19,10 +19,14 @@ def put(page: str, table: str, rows: Iterable[Sequence[str]]) -> None:
     """Write a table, its head first, between its marks on a page."""
     first, *rest = rows
     lines = [first, ("---",) * len(first), *rest]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    put_text(page, table, "".join(f"| {' | '.join(line)} |\n" for line in lines))
+
+
+def put_text(page: str, name: str, text: str) -> None:
+    """Write text between its marks on a page."""
     path = DOCS / f"{page}.md"
-    before, begin, after = path.read_text("utf-8").partition(f"<!-- {table}: begin -->\n")
-    _, end, after = after.partition(f"<!-- {table}: end -->\n")
+    before, begin, after = path.read_text("utf-8").partition(f"<!-- {name}: begin -->\n")
+    _, end, after = after.partition(f"<!-- {name}: end -->\n")
     path.write_text(before + begin + text + end + after, encoding="utf-8")
 
 

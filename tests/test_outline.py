@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from lightloom import Scenario, _core
 from lightloom.gating import load_trace
 

@@ -19,6 +19,7 @@ from lightloom import _core
 from lightloom.choice import layouts
 from lightloom.choice.space import Candidate
 from lightloom.errors import InputError
+from lightloom.fabrics import can
 from lightloom.gating import load_trace, place_of
 from lightloom.resolve import load_scenario
 from lightloom.runs.outcome import Outcome
@@ -36,9 +37,14 @@ _PRICES_S, _SHORTLIST_S = 0.2, 3.0
 
 @dataclass(frozen=True)
 class Priced:
-    """What a candidate costs with the job's own layout; `misfit` says why it cannot be."""
+    """What a candidate costs with the job's own layout; `misfit` says why it cannot be.
+
+    `least_usd` is what it costs at least with any: how many optical switches there are follows from
+    the regions, which a layout makes.
+    """
 
     network_usd: float | None = None
+    least_usd: float | None = None
     misfit: str | None = None
     missing: tuple[str, ...] = ()
 
@@ -175,10 +181,15 @@ def _priced(job: Scenario, overrides: Values) -> dict[str, Any]:
     from lightloom.money import money_of
 
     try:
-        money = money_of(job.with_(overrides))
+        there = job.with_(overrides)
+        money = money_of(there)
     except InputError as error:
         return {"misfit": _why(error)}
-    return {"network_usd": money.network_usd, "missing": list(money.missing)}
+    usd = least = money.network_usd
+    if usd is not None and can(there.fabric.kind, "regions"):
+        lines = [line for line in money.lines if line.item == "optical switch"]
+        least = usd - sum(line.total_usd or 0.0 for line in lines)
+    return {"network_usd": usd, "least_usd": least, "missing": list(money.missing)}
 
 
 @dataclass

@@ -9,7 +9,7 @@ Checked: against exhaustive runs in ``tests/test_choose.py`` and ``reproduce/cho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -170,6 +170,40 @@ def choose(
     return replace(found, reversals=tuple(said))
 
 
+def fitting(make: Callable[[Mapping[str, Any]], Scenario]) -> Scenario:
+    """Return a job; in another layout, if its own cannot be on its GPUs or does not fit in them.
+
+    Parameters
+    ----------
+    make
+        Returns the job with values by dotted key on top, and raises InputError for what is none.
+
+    Raises
+    ------
+    InputError
+        If the job cannot be in any layout: what its own was refused for.
+
+    Examples
+    --------
+    >>> from lightloom.resolve import load_job
+    >>> job = fitting(lambda more: load_job("mixtral-8x7b", {"cluster.gpus": 96, **more}).scenario)
+    >>> job.cluster.gpus, job.parallelism.pp * job.parallelism.block * job.dp
+    (96, 96)
+    """
+    from lightloom.layouts import choose as layouts_of
+
+    try:
+        return make({})
+    except InputError as refused:
+        try:
+            found = layouts_of(make, best=0)
+        except InputError:
+            raise refused from None
+        if found.best is None:
+            raise InputError(f"{refused}; and {found.reason}") from None
+        return make(found.best.layout.values)
+
+
 def usd(given: float | str, name: str) -> float:
     """Read US dollars: a number, or text with k, M or G behind it.
 
@@ -222,7 +256,8 @@ def _asked(
     if isinstance(job, Scenario):
         base = job.with_(**overrides) if overrides else job
     else:
-        base = load_job(str(job), dict(overrides)).scenario
+        name = str(job)
+        base = fitting(lambda more: load_job(name, {**overrides, **more}).scenario)
     if base.engine.kind != "flow":
         raise InputError(f'engine.kind = "{base.engine.kind}": finalists are run by "flow"')
     if base.failures:
@@ -340,26 +375,13 @@ def final_job(job: Scenario, entry: Entry, more: Mapping[str, Any] | None = None
 
 
 def _priced(candidate: Candidate, found: rating.Priced, asked: Asked) -> Entry:
-    from lightloom.fabrics import can
-
     one = Entry(candidate, network_usd=found.network_usd)
     if found.misfit is not None:
         return replace(one, state="misfit", why=found.misfit)
-    if found.network_usd is None:
+    if found.network_usd is None or found.least_usd is None:
         return replace(one, state="unpriced", why=", ".join(found.missing))
-    kind = asked.job.with_(candidate.overrides).fabric.kind if not candidate.preset else None
-    # What a region is follows from the layout, and so does what it costs.
-    regions = can(kind or _kind(candidate.fabric), "regions")
-    over = found.network_usd > asked.budget_usd
-    if over and (asked.own_layout or not regions):
-        return replace(one, state="over budget")
-    return one
-
-
-def _kind(preset: str) -> str:
-    from lightloom import presets
-
-    return str(presets.load("fabrics", preset).values["fabric"]["kind"])
+    usd = found.network_usd if asked.own_layout else found.least_usd
+    return replace(one, state="over budget") if usd > asked.budget_usd else one
 
 
 def _rated(entry: Entry, found: rating.Rated | str, asked: Asked) -> Entry:

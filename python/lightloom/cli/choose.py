@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +15,7 @@ from lightloom.cli import words
 
 if TYPE_CHECKING:
     from lightloom.choice import Choice
+    from lightloom.scenario import Scenario
 
 app = typer.Typer()
 
@@ -62,7 +64,7 @@ def choose(
     """
     from lightloom import progress, store
     from lightloom.choice.confirm import by_packets
-    from lightloom.choice.search import BANDWIDTHS, usd
+    from lightloom.choice.search import BANDWIDTHS, fitting, usd
     from lightloom.choice.search import choose as search
     from lightloom.cli import options
     from lightloom.errors import InputError
@@ -72,7 +74,11 @@ def choose(
         raise InputError(f'--confirm "{confirm}": must be packet')
     dollars = usd(budget, "--budget")
     overrides = options.settings(settings, gpus=gpus)
-    base = load_job(job, overrides, override_label="command line").scenario
+
+    def make(more: Mapping[str, Any]) -> Scenario:
+        return load_job(job, {**overrides, **more}, override_label="command line").scenario
+
+    base = fitting(make) if parallelism == "any" else make({})
     rates = options.bandwidths(bandwidth) if bandwidth else list(BANDWIDTHS)
     named = options.fabrics(fabrics)
     what = (budget, goal, str(within), parallelism, str(finalists), *rates, *(named or ()))
