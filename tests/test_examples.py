@@ -12,9 +12,9 @@ from lightloom.cli import run
 from lightloom.simulation import Finished, run_all
 
 HERE = Path(__file__).parents[1] / "examples"
-# Files of regions and switches are for the controller, those of several jobs for `lightloom jobs`:
-# their own tests read them.
-OTHERS = ("region", "switches", "jobs")
+# Files of regions and switches are for the controller, those of several jobs for `lightloom jobs`,
+# that of prices for `money.file`: their own tests read them.
+OTHERS = ("region", "switches", "jobs", "prices")
 FILES = sorted(file for file in HERE.glob("*.toml") if not file.stem.startswith(OTHERS))
 # For more GPUs than a quick test has time for.
 LARGE = ("huggingface", "deepseek-fp8-dispatch", "optical-io")

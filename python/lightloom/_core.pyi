@@ -186,8 +186,11 @@ def quickest_collective(
     """
 
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
-def switch_ports(spec_json: str) -> list[tuple[int, int, int]]:
-    """Return packet switches by what they use: rate of a port [bit/s], ports, how many such."""
+def switches(spec_json: str) -> tuple[list[tuple[int, int, int]], int]:
+    """Return packet switches by what they use, and how many optical switches there are.
+
+    Of a packet switch: the rate of a port [bit/s], ports, and how many such.
+    """
 
 def mixnet_ahead(request: str) -> str:
     """Return what lies ahead of each of a region's all-to-alls, which follow one another, as JSON.

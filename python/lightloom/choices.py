@@ -180,6 +180,8 @@ def _money(stack: LayerStack, layer: Layer) -> None:
     for key in inner.table:
         if key not in LISTS:
             raise InputError(f"{path}: {key}: unknown key; allowed: {', '.join(LISTS)}")
+        if not isinstance(inner.table[key], dict):
+            raise inner.error(key, inner.table[key], "must be a table")
     for section in LISTS:
         _catalogue(stack, inner, section)
     _respell_rates(stack, inner)

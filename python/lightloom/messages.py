@@ -80,7 +80,10 @@ def message(
         key, reason = _locate(details, tree, section)
     value = _lookup(tree, key)
     setter = re.sub(r"\[\d+\].*", "", key)
-    layer = origins.get(setter) or _of_table(setter, origins) or label
+    layer = origins.get(setter) or _of_table(setter, origins)
+    if layer is None and details["type"] == "missing" and setter.startswith("money."):
+        layer = _of_table(setter.rpartition(".")[0], origins)  # an entry that lacks something
+    layer = layer or label
     if layer == "default" or layer.startswith(("preset ", "derived: ")):
         layer = label  # not the user's: name what the user wrote
     shown = "" if value is _ABSENT else f" = {short_text(value)}"

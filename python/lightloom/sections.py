@@ -11,9 +11,11 @@ Checked: every file under ``tests/malformed``.
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainSerializer
+from pydantic import AfterValidator, Field, PlainSerializer
+from pydantic_core import PydanticCustomError
 
 from lightloom.fields import (
     Batches,
@@ -430,7 +432,13 @@ class Power(Section):
     board_link: dict[Rate, Price] = Field(default_factory=dict)
 
 
-Date = Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
+def _date(text: str) -> str:
+    if not re.fullmatch(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?", text):
+        raise PydanticCustomError("date", "must be 2024, 2024-05 or 2024-05-31")
+    return text
+
+
+Date = Annotated[str, AfterValidator(_date)]
 
 
 class Quoted(Section):

@@ -376,6 +376,11 @@ impl Fabric {
         let listed = found.into_iter();
         listed.map(|((rate, ports), count)| (BitRate::from_bps(rate), ports, count)).collect()
     }
+    /// Optical switches that no circuit joins, such as MixNet's regions; 0 where a kind has no nodes
+    /// of them.
+    pub fn optical_switches(&self) -> usize {
+        self.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Ocs { .. })).count()
+    }
     /// What a reader of results must know: limits waived, NICs that idle.
     pub fn notes(&self) -> &[String] {
         &self.notes

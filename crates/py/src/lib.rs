@@ -170,12 +170,14 @@ mod _core {
         Ok(lines)
     }
 
-    /// The packet switches of a resolved specification by the ports that they use.
+    /// The packet switches of a resolved specification by the ports that they use, and how many
+    /// optical switches it has.
     #[pyfunction]
-    fn switch_ports(spec_json: &str) -> PyResult<Vec<(u64, u64, u64)>> {
+    fn switches(spec_json: &str) -> PyResult<(Vec<(u64, u64, u64)>, usize)> {
         let fabric = lightloom_sim::fabric_without_circuits(&spec(spec_json)?).map_err(raised)?;
         let listed = fabric.switch_ports().into_iter();
-        Ok(listed.map(|(rate, ports, count)| (rate.bps(), ports, count)).collect())
+        let packet = listed.map(|(rate, ports, count)| (rate.bps(), ports, count)).collect();
+        Ok((packet, fabric.optical_switches()))
     }
 
     /// Runs all-to-alls on a rail-optimized fabric; see the stub for what goes in and comes out.

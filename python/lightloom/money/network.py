@@ -48,7 +48,8 @@ def network(job: Scenario) -> Iterator[MoneyLine]:
     spec = wired(job)
     bill = bill_from(spec, job.title)
     counted = {(line.item, line.rate): line.count for line in bill}
-    switches = _switches(spec, bill)
+    packet, regions = _core.switches(spec)
+    switches = _switches(packet, bill)
     for rate, listed in switches.items():
         # The bill has the sum of slowed cables where it is over-subscribed; whole ones are bought.
         ports = sum(ports * count for ports, count in listed)
@@ -57,7 +58,7 @@ def network(job: Scenario) -> Iterator[MoneyLine]:
             counted["transceiver", rate] += whole
     for (item, rate), count in counted.items():
         if item == "ocs_port":
-            yield _optical(job, rate, count)
+            yield _optical(job, rate, count, regions)
         elif item in NAMES:
             yield MoneyLine("network", NAMES[item], str(rate), count, *unit(job, item, rate))
     for rate, listed in switches.items():
@@ -80,11 +81,13 @@ def wired(job: Scenario) -> str:
     return json.dumps(core, separators=(",", ":"), allow_nan=False)
 
 
-def _switches(spec: str, bill: tuple[BillLine, ...]) -> dict[Rate, list[tuple[int, int]]]:
+def _switches(
+    packet: list[tuple[int, int, int]], bill: tuple[BillLine, ...]
+) -> dict[Rate, list[tuple[int, int]]]:
     """Return by rate of ports that are sold: ports of a switch, and how many such."""
     rates = sorted(line.rate for line in bill if line.item == "switch_port")
     found: dict[Rate, dict[int, int]] = {}
-    for bps, ports, count in _core.switch_ports(spec) if rates else ():  # the bill was built, too
+    for bps, ports, count in packet if rates else ():
         # Cables of over-subscribed switches are slowed; a cable may stand for several ports.
         rate = next((rate for rate in rates if rate >= bps), rates[-1])
         used = ports * max(1, math.ceil(bps / rate))
@@ -147,19 +150,14 @@ def _chassis(job: Scenario, rate: Rate, switches: list[tuple[int, int]]) -> Iter
         yield MoneyLine("network", "chassis", kind, found.count, usd, watts)
 
 
-def _optical(job: Scenario, rate: Rate, ports: int) -> MoneyLine:
+def _optical(job: Scenario, rate: Rate, ports: int, regions: int) -> MoneyLine:
     ocs = getattr(job.fabric, "ocs", None)
     device = getattr(ocs, "device", None) or "of no model"
     size = getattr(ocs, "ports", None) or getattr(job.fabric, "ocs_ports", None)
     size = size or getattr(job.fabric, "switch_ports", None) or ports
-    # Regions, or planes, that no circuit joins.
-    groups = {
-        "mixnet": max(1, job.servers // job.region_servers),
-        "planes": job.cluster.nics_per_server,
-    }.get(job.fabric.kind)
-    if groups:
-        each = math.ceil(ports / groups)
-        count = math.ceil(groups / max(1, size // each))
+    if regions:  # or planes, or rails: no circuit joins two of them
+        each = math.ceil(ports / regions)
+        count = math.ceil(regions / max(1, size // each))
     else:
         count = math.ceil(ports / size)
     usd, watts = (_times(one, size) for one in unit(job, "ocs_port", rate))
