@@ -1,10 +1,10 @@
-"""Put tables into docs/choose.md: the closed form beside exhaustive runs, and searches as they are made.
+"""Put tables into docs/choose.md: exhaustive runs, and searches as they are made.
 
-``python reproduce/choose.py exhaustive`` lets the flow engine run every candidate of smaller spaces (128
-GPUs, at least 200 candidates each) and puts rank correlation, errors and the best candidate beside what
-the search picks. ``python reproduce/choose.py searches`` runs the searches that the page shows. Runs are
-kept in the cache, so that both go on where they were stopped. Nothing of the closed form was chosen on
-these runs.
+``python reproduce/choose.py exhaustive`` lets the flow engine run every candidate of smaller spaces
+(128 GPUs, at least 200 candidates each) and puts rank correlation, errors and the best candidate
+beside what the search picks. ``python reproduce/choose.py searches`` runs the searches that the
+page shows. Runs are kept in the cache, so that both go on where they were stopped. Nothing of the
+closed form was chosen on these runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The outline of an iteration: its bound is below every run, and it ranks fabrics as the engine does."""
+"""The outline of an iteration: its bound is below every run, its ranks are the engine's."""
 
 import numpy as np
 import pytest
