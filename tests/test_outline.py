@@ -83,3 +83,29 @@ def test_the_outline_of_another_job_is_refused() -> None:
     job = Scenario.preset("mixtral-8x7b", gpus=128)
     with pytest.raises(ValueError, match="another workload"):
         workload(job).outline(job.with_(seed=7).to_core_json())
+
+
+def test_what_is_kept_is_of_the_same_servers() -> None:
+    job = Scenario.preset("mixtral-8x7b", gpus=128).with_({"training.micro_batches": 2})
+    others = [
+        job.with_(fabric={"preset": "torus"}),
+        job.with_({"cluster.scale_up_bandwidth": "90 GB/s"}),
+        job.with_({"cluster.gpus_per_server": 16, "cluster.nics_per_server": 16}),
+        job.with_({"cluster.nics_per_server": 4}),
+    ]
+    shared = workload(job)
+    shared.outline(job.to_core_json())
+    for other in others:
+        core = other.to_core_json()
+        assert shared.outline(core) == workload(other).outline(core)
+        assert shared.outline(core)["least_ps"] <= shared.run(core)["summary"]["iteration_ps"]
+
+
+def test_a_bound_that_is_too_much_ends_it() -> None:
+    job = Scenario.preset("mixtral-8x7b", gpus=128).with_({"training.micro_batches": 2})
+    core, built = job.to_core_json(), workload(job)
+    whole = built.outline(core)
+    assert built.outline(core, whole["least_ps"]) == whole
+    short = built.outline(core, whole["least_ps"] - 1)
+    assert short["about_ps"] is None
+    assert short["least_ps"] == whole["least_ps"]

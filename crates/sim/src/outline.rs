@@ -28,8 +28,9 @@ use crate::spec::Spec;
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::Fabric;
 use lightloom_units::Time;
-use lightloom_workload::{Axis, Comm, Pass, Scope, TaskKind};
+use lightloom_workload::{Axis, Comm, Pass, Scope, TaskGraph, TaskKind};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, OnceLock};
 
 /// All-to-alls of each block that are laid on the fabric.
 const SAMPLES: usize = 8;
@@ -51,7 +52,10 @@ pub struct Outline {
     pub dark: Time,
 }
 
-/// What of a task graph holds for every fabric.
+/// In [`Marks::like`]: the task computes, or is an all-to-all.
+const NONE: u32 = u32::MAX;
+
+/// What of a task graph holds for every fabric, on servers that are alike.
 #[derive(Debug)]
 pub(crate) struct Marks {
     /// Tasks, each after all that it waits for.
@@ -60,8 +64,41 @@ pub(crate) struct Marks {
     busiest: Vec<[u64; 2]>,
     /// By task: what its block computes between the all-to-all before and this one.
     window: Vec<Time>,
+    /// By task: which of `firsts` sends as it does.
+    like: Vec<u32>,
+    /// Of transfers that are no all-to-alls one of each.
+    firsts: Vec<u32>,
     /// All-to-alls by block, in turn.
     sequences: BTreeMap<(u32, u32), Vec<u32>>,
+    /// An iteration if nothing that is sent took any time.
+    compute: Time,
+    /// Of each of `firsts` its time inside servers, or nothing: the same on every fabric.
+    inside: OnceLock<Vec<Time>>,
+    /// Bounds, by the rates \[bit/s\] of a server and a GPU.
+    bounds: Mutex<HashMap<[u64; 2], Time>>,
+}
+
+/// What transfers that take the same time have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Like {
+    Sum(u32, Scope, u64),
+    Send(u64),
+    Collective(Axis, u64, u32),
+}
+
+impl Like {
+    fn of(comm: &Comm) -> Option<Self> {
+        match *comm {
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                Some(Like::Sum(stage, scope, bytes_per_gpu))
+            }
+            Comm::Send { bytes_per_gpu, .. } => Some(Like::Send(bytes_per_gpu)),
+            Comm::Collective { over, bytes_per_gpu, steps, .. } => {
+                Some(Like::Collective(over, bytes_per_gpu, steps))
+            }
+            Comm::AllToAll { .. } | Comm::Exchange { .. } => None,
+        }
+    }
 }
 
 impl Marks {
@@ -71,6 +108,8 @@ impl Marks {
         let order = graph.topological_order().unwrap_or_default();
         let mut busiest = vec![[0; 2]; graph.len()];
         let mut window = vec![Time::ZERO; graph.len()];
+        let mut like = vec![NONE; graph.len()];
+        let (mut firsts, mut known) = (vec![], HashMap::new());
         let mut sequences: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
         let mut computed: HashMap<(u32, u32), Time> = HashMap::new();
         let gpus = workload.placement.gpus() as usize;
@@ -82,6 +121,12 @@ impl Marks {
                 *computed.entry(block).or_default() += graph.duration[at];
                 continue;
             };
+            if let Some(class) = Like::of(comm) {
+                like[at] = *known.entry(class).or_insert_with(|| {
+                    firsts.push(task);
+                    firsts.len() as u32 - 1
+                });
+            }
             let Some(a2a) = all_to_all(comm) else { continue };
             demand.for_each(a2a, |from, to, bytes| {
                 by_gpu.send(from, to, bytes);
@@ -94,7 +139,61 @@ impl Marks {
             window[at] = std::mem::take(computed.entry(block).or_default());
             sequences.entry(block).or_default().push(task);
         }
-        Marks { order, busiest, window, sequences }
+        let mut marks = Marks {
+            order,
+            busiest,
+            window,
+            like,
+            firsts,
+            sequences,
+            compute: Time::ZERO,
+            inside: OnceLock::new(),
+            bounds: Mutex::default(),
+        };
+        marks.compute = marks.longest(graph, |_| Time::ZERO);
+        marks
+    }
+
+    /// When the last task ends if communication takes as long as `network` says.
+    fn longest(&self, graph: &TaskGraph, network: impl Fn(u32) -> Time) -> Time {
+        let (mut start, mut last) = (vec![Time::ZERO; graph.len()], Time::ZERO);
+        for &task in &self.order {
+            let at = task as usize;
+            let time = match graph.communication(task) {
+                Some(_) => network(task),
+                None => graph.duration[at],
+            };
+            let end = start[at].saturating_add(time);
+            last = last.max(end);
+            for &after in graph.successors.row(task) {
+                start[after as usize] = start[after as usize].max(end);
+            }
+        }
+        last
+    }
+
+    /// No iteration is shorter, at these rates \[bit/s\] of a server and a GPU.
+    fn least(&self, graph: &TaskGraph, rates: [f64; 2], inside: &[Time]) -> Time {
+        let key = rates.map(f64::to_bits);
+        if let Some(&known) = self.bounds.lock().expect("no one panics with it").get(&key) {
+            return known;
+        }
+        let found = self.longest(graph, |task| match self.like[task as usize] {
+            NONE => self.least_of(task, rates),
+            like => inside[like as usize],
+        });
+        self.bounds.lock().expect("no one panics with it").insert(key, found);
+        found
+    }
+
+    /// No all-to-all is shorter.
+    fn least_of(&self, task: u32, rates: [f64; 2]) -> Time {
+        let each = self.busiest[task as usize].into_iter().zip(rates);
+        let seconds = |(bytes, bps): (u64, f64)| match bps > 0.0 {
+            true => bytes as f64 * 8.0 / bps,
+            false => 0.0,
+        };
+        Time::from_secs_f64(each.map(seconds).fold(0.0, f64::max))
     }
 
     /// All-to-alls of all replicas of a stage, those that are at the same place in turn together.
@@ -148,11 +247,6 @@ struct Found {
     /// Darkness before an all-to-all that waits for it, and before one whose compute may hide it.
     shown: HashMap<(Pass, TaskKind), Mean>,
     hidden: HashMap<(Pass, TaskKind), Mean>,
-    /// What else was sent.
-    sums: HashMap<(u32, Scope, u64), Time>,
-    /// And whether they stay inside servers.
-    collectives: HashMap<(Axis, u64, u32), (Time, bool)>,
-    sends: HashMap<u64, Time>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -185,7 +279,19 @@ impl Workload {
     /// transfer has no path.
     pub fn outline(&self, spec: &Spec, enough: Option<Time>) -> Result<Outline, SimError> {
         let Ground { plan, decided, fabric } = &self.ground(spec)?;
-        let marks = self.marks(spec.cluster.gpus_per_server);
+        let marks = &*self.marks(&spec.cluster);
+        let rates =
+            [Parts::of_servers(fabric), Parts::of_gpus(fabric)].map(|parts| parts.fastest());
+        let short = |least: Time| {
+            let enough = enough.is_some_and(|enough| least > enough);
+            let compute = marks.compute;
+            enough.then(|| Outline { about: None, least, compute, ..Outline::default() })
+        };
+        if let Some(inside) = marks.inside.get() {
+            if let Some(outline) = short(marks.least(&self.graph, rates, inside)) {
+                return Ok(outline);
+            }
+        }
         let kind = spec.fabric.kind();
         let medium = (medium::of(kind).begin)(&Setting {
             spec,
@@ -210,53 +316,31 @@ impl Workload {
             estimate: Estimate::new(fabric, false),
             found: Found::default(),
         };
-        sampler.others()?;
-        let [server_bps, gpu_bps] =
-            [Parts::of_servers(fabric), Parts::of_gpus(fabric)].map(|parts| parts.fastest());
-        let seconds = |bytes: u64, bps: f64| if bps > 0.0 { bytes as f64 * 8.0 / bps } else { 0.0 };
-        let least_of = |task: u32| {
-            let [server, gpu] = marks.busiest[task as usize];
-            Time::from_secs_f64(seconds(server, server_bps).max(seconds(gpu, gpu_bps)))
-        };
-        let compute = self.longest(marks, |_, _| Time::ZERO);
-        let least = self.longest(marks, |task, comm| match *comm {
-            Comm::AllToAll { .. } => least_of(task),
-            _ => sampler.found.inside(comm),
-        });
-        if enough.is_some_and(|enough| least > enough) {
-            return Ok(Outline { about: None, least, compute, ..Outline::default() });
+        let (others, inside) = sampler.others()?;
+        let inside = marks.inside.get_or_init(|| inside);
+        let least = marks.least(&self.graph, rates, inside);
+        if let Some(outline) = short(least) {
+            return Ok(outline);
         }
         sampler.all_to_alls()?;
         let found = &sampler.found;
-        let about = self.longest(marks, |task, comm| match marks.busiest[task as usize][0] {
-            0 if matches!(comm, Comm::AllToAll { .. }) => least_of(task),
-            0 => found.time(comm),
-            bytes => {
-                let sent = bytes as f64 * found.per_byte + self.dark(found, marks, task);
-                Time::from_secs_f64(sent).max(least_of(task))
+        let about = marks.longest(&self.graph, |task| {
+            match (marks.like[task as usize], marks.busiest[task as usize][0]) {
+                (NONE, 0) => marks.least_of(task, rates),
+                (NONE, bytes) => {
+                    let sent = bytes as f64 * found.per_byte + self.dark(found, marks, task);
+                    Time::from_secs_f64(sent).max(marks.least_of(task, rates))
+                }
+                (like, _) => others[like as usize],
             }
         });
-        let (all_to_all, dark) = (found.all_to_all, found.dark());
-        Ok(Outline { about: Some(about.max(least)), least, compute, all_to_all, dark })
-    }
-
-    /// When the last task ends if communication takes as long as `network` says.
-    fn longest(&self, marks: &Marks, network: impl Fn(u32, &Comm) -> Time) -> Time {
-        let graph = &self.graph;
-        let (mut start, mut last) = (vec![Time::ZERO; graph.len()], Time::ZERO);
-        for &task in &marks.order {
-            let at = task as usize;
-            let time = match graph.communication(task) {
-                Some(comm) => network(task, comm),
-                None => graph.duration[at],
-            };
-            let end = start[at].saturating_add(time);
-            last = last.max(end);
-            for &after in graph.successors.row(task) {
-                start[after as usize] = start[after as usize].max(end);
-            }
-        }
-        last
+        Ok(Outline {
+            about: Some(about.max(least)),
+            least,
+            compute: marks.compute,
+            all_to_all: found.all_to_all,
+            dark: found.dark(),
+        })
     }
 
     fn class(&self, task: u32) -> (Pass, TaskKind) {
@@ -340,77 +424,32 @@ impl Sampler<'_> {
         Ok(())
     }
 
-    /// One of each kind of transfer that is no all-to-all.
-    fn others(&mut self) -> Result<(), SimError> {
+    /// The time of each transfer that is no all-to-all, and that time again if it stays inside servers.
+    fn others(&mut self) -> Result<(Vec<Time>, Vec<Time>), SimError> {
         let (graph, placement) = (&self.workload.graph, &self.workload.placement);
         let per_server = self.fabric.cluster().gpus_per_server;
-        for task in 0..graph.len() as u32 {
-            let Some(&comm) = graph.communication(task) else { continue };
-            if self.found.known(&comm) {
-                continue;
-            }
+        let (mut times, mut inside) = (vec![], vec![]);
+        for &task in &self.marks.firsts {
             let orders = [self.begin(task, Time::ZERO)?];
             let time = self.estimate.together(self.fabric, &orders)[0] + orders[0].patches.delay;
             self.end(task, time)?;
-            match comm {
-                Comm::AllReduce { stage, scope, bytes_per_gpu } => {
-                    self.found.sums.insert((stage, scope, bytes_per_gpu), time);
-                }
-                Comm::Send { bytes_per_gpu, .. } => {
-                    self.found.sends.insert(bytes_per_gpu, time);
-                }
-                Comm::Collective { block, over, bytes_per_gpu, steps } => {
-                    let inside = placement.axis_groups(block, over).iter().all(|group| {
+            let stays = match graph.communication(task) {
+                Some(&Comm::Collective { block, over, .. }) => {
+                    placement.axis_groups(block, over).iter().all(|group| {
                         let first = group.first().map(|gpu| gpu / per_server);
                         group.iter().all(|gpu| Some(gpu / per_server) == first)
-                    });
-                    let key = (over, bytes_per_gpu, steps);
-                    self.found.collectives.insert(key, (time, inside));
+                    })
                 }
-                Comm::AllToAll { .. } | Comm::Exchange { .. } => {}
-            }
+                _ => false,
+            };
+            times.push(time);
+            inside.push(if stays { time } else { Time::ZERO });
         }
-        Ok(())
+        Ok((times, inside))
     }
 }
 
 impl Found {
-    fn known(&self, comm: &Comm) -> bool {
-        match *comm {
-            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
-                self.sums.contains_key(&(stage, scope, bytes_per_gpu))
-            }
-            Comm::Send { bytes_per_gpu, .. } => self.sends.contains_key(&bytes_per_gpu),
-            Comm::Collective { over, bytes_per_gpu, steps, .. } => {
-                self.collectives.contains_key(&(over, bytes_per_gpu, steps))
-            }
-            Comm::AllToAll { .. } | Comm::Exchange { .. } => true,
-        }
-    }
-
-    /// The time of what is no all-to-all.
-    fn time(&self, comm: &Comm) -> Time {
-        let found = match *comm {
-            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
-                self.sums.get(&(stage, scope, bytes_per_gpu)).copied()
-            }
-            Comm::Send { bytes_per_gpu, .. } => self.sends.get(&bytes_per_gpu).copied(),
-            Comm::Collective { .. } => self.collective(comm).map(|(time, _)| time),
-            Comm::AllToAll { .. } | Comm::Exchange { .. } => None,
-        };
-        found.unwrap_or(Time::ZERO)
-    }
-
-    /// The time of a collective inside servers; of all else nothing.
-    fn inside(&self, comm: &Comm) -> Time {
-        self.collective(comm).filter(|(_, inside)| *inside).map_or(Time::ZERO, |(time, _)| time)
-    }
-
-    fn collective(&self, comm: &Comm) -> Option<(Time, bool)> {
-        let Comm::Collective { over, bytes_per_gpu, steps, .. } = *comm else { return None };
-        self.collectives.get(&(over, bytes_per_gpu, steps)).copied()
-    }
-
     /// How long circuits were dark before an all-to-all, on average.
     fn dark(&self) -> Time {
         let all: Vec<_> = self.shown.values().chain(self.hidden.values()).copied().collect();

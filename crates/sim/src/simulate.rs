@@ -26,9 +26,10 @@ use lightloom_engine::{Engine, Outcome, Patch, Patches, Scenario, Tasks};
 use lightloom_fabric::{Cluster, Fabric, FabricKind, ServerId, Site, build_at};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::PacketEngine;
-use lightloom_units::Time;
+use lightloom_units::{BitRate, Time};
 use lightloom_workload::{ComputeOrigin, Gating, Parallelism, Placement, TaskGraph, build};
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// Counts of a gating trace: `[iteration, layer, source, expert]`, row-major.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +51,7 @@ pub struct Workload {
     pub(crate) notes: Vec<String>,
     /// GPUs of a server, as the first specification had them.
     per_server: u32,
-    marks: OnceLock<Marks>,
+    marks: Mutex<HashMap<(u32, BitRate, Time), Arc<Marks>>>,
 }
 
 /// What a specification is run on, without what is sent.
@@ -118,7 +119,7 @@ impl Workload {
             origins,
             notes,
             per_server: spec.cluster.gpus_per_server,
-            marks: OnceLock::new(),
+            marks: Mutex::default(),
         })
     }
 
@@ -135,7 +136,7 @@ impl Workload {
         let placement = Placement::new(spec.parallelism());
         let per_server = spec.cluster.gpus_per_server;
         let origins = vec![];
-        let marks = OnceLock::new();
+        let marks = Mutex::default();
         let job = identity(spec);
         Ok(Workload { job, placement, gating, graph, origins, notes, per_server, marks })
     }
@@ -243,9 +244,14 @@ impl Workload {
         Ok(Ground { plan, decided, fabric })
     }
 
-    /// What of the task graph holds for every fabric of servers of so many GPUs.
-    pub(crate) fn marks(&self, per_server: u32) -> &Marks {
-        self.marks.get_or_init(|| Marks::new(self, per_server))
+    /// What of the task graph holds for every fabric on such servers.
+    pub(crate) fn marks(&self, cluster: &Cluster) -> Arc<Marks> {
+        let (per_server, (rate, delay)) = (cluster.gpus_per_server, cluster.inside());
+        let mut kept = self.marks.lock().expect("no one panics with it");
+        let made = kept
+            .entry((per_server, rate, delay))
+            .or_insert_with(|| Arc::new(Marks::new(self, per_server)));
+        Arc::clone(made)
     }
 
     /// Whether a specification is of this workload.
