@@ -232,6 +232,29 @@ def fabrics(text: str | None) -> list[str] | None:
     return None if text is None else list(dict.fromkeys(_parts(text, "--fabrics")))
 
 
+def draws(
+    base: Scenario,
+    seeds: int,
+    traces: str | None,
+    profiles: str | None,
+    price_lists: str | None,
+) -> tuple[dict[str, Any], int]:
+    """Read what to repeat a comparison for: arguments of `compare`, and how many draws that is.
+
+    Raises
+    ------
+    InputError
+        If a choice is not known, or there are no seeds.
+    """
+    from lightloom.draws.axes import Draws
+
+    given: dict[str, Any] = {} if seeds == 1 else {"seeds": seeds}
+    for name, text in (("traces", traces), ("profiles", profiles), ("price_lists", price_lists)):
+        if text is not None:
+            given[name] = _parts(text, f"--{name.replace('_', '-')}")
+    return given, len(Draws.of(base, **given, dashes="--").draws)
+
+
 def _known(text: str, own: str) -> list[str]:
     """Read ``--fabrics``, each a preset or the job's own fabric."""
     known = tuple(dict.fromkeys((*presets.names("fabrics"), own)))
@@ -244,12 +267,15 @@ def _known(text: str, own: str) -> list[str]:
 
 def show(result: Result) -> None:
     """Print the runs of a Result and where it lies, and on stderr what it warns of."""
+    from lightloom.report.draws import render_draws, render_verdict
     from lightloom.report.terminal import render_compare, render_packets
 
     if result.shortfalls:
         print(" · ".join(result.shortfalls))
     render_compare(result.rows)
     render_packets(result.rows)
+    render_draws(result)
+    render_verdict(result)
     print(f"\nresult in {result.place}\nopen {Path(result.place) / 'report.html'}")
     for warning in result.info.get("warnings") or ():
         print(f"warning: {warning}", file=sys.stderr)

@@ -26,6 +26,8 @@ from lightloom.errors import InputError, Interrupted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lightloom.verdict import Verdict
+
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "flag": pa.bool_()}
 
 # The columns that reports read, as `store` lays them down. A "?" may hold nulls.
@@ -123,6 +125,17 @@ OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
         "total_watts": "real?",
         "watts_source": "text?",
         "watts_date": "text?",
+    },
+    "draws": {
+        "run": "text",
+        "fabric": "text",
+        "bandwidth_gbps": "real",
+        "draw": "whole",
+        "seed": "whole",
+        "trace": "text",
+        "profile": "text",
+        "prices": "text",
+        "iteration_s": "real",
     },
 }
 
@@ -309,6 +322,22 @@ class Result:
         """One row a distance: how many packets came so far behind; empty without packets."""
         return self._read("reorder")
 
+    @cached_property
+    def draws(self) -> pa.Table:
+        """One row a run and draw: what was drawn, times [s], dollars. Empty of a single draw."""
+        return self._read("draws")
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """Who wins, by how much, and what would reverse it; None where nothing was compared."""
+        from lightloom.verdict import Verdict
+
+        said = self.info.get("verdict")
+        try:
+            return None if said is None else Verdict.from_json(said)
+        except (KeyError, TypeError):
+            raise InputError(f"{self.place}: {store.INFO}: verdict: cannot be read") from None
+
     @property
     def run_names(self) -> list[str]:
         """The names of the runs, in order."""
@@ -403,6 +432,12 @@ class Result:
 
         return plots.pareto(self)
 
+    def price_map(self) -> Figure:
+        """Plot who wins over the price of a GPU and of a switch port, with the prices here."""
+        from lightloom.report import price_map
+
+        return price_map.price_map(self)
+
     def heatmap(
         self, run: str | None = None, layer: int | None = None, micro_batch: int | None = None
     ) -> Figure:
@@ -444,11 +479,11 @@ class Result:
 
     def _read(self, name: str) -> pa.Table:
         """Read a table and check what a report needs of it."""
-        if self.directory is None:
+        if self.directory is None and (name in self._tables or name not in OPTIONAL_COLUMNS):
             return self._tables[name]
-        path = self.directory / f"{name}.parquet"
         columns = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
-        if name in OPTIONAL_COLUMNS and not path.exists():
+        path = self.directory and self.directory / f"{name}.parquet"
+        if path is None or (name in OPTIONAL_COLUMNS and not path.exists()):
             return pa.schema(
                 [(key, _TYPES[rule.removesuffix("?")]) for key, rule in columns.items()]
             ).empty_table()
