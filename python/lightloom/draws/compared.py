@@ -21,6 +21,9 @@ from lightloom.scenario import Scenario
 from lightloom.simulation import Runs
 from lightloom.verdict import Verdict, judge, offer_of
 
+# What a cluster's dollars cannot be known without; other watts are left out of the energy.
+_NEEDED = ("price", "watts of server")
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -68,7 +71,7 @@ class Drawn:
         for run in finished:
             mine = [row for row in repeated.rows if row["run"] == run.name]
             money = money_of(run.scenario)
-            missing += money.missing
+            missing += [name for name in money.missing if name.startswith(_NEEDED)]
             offer = offer_of(
                 run.scenario,
                 run.name,
