@@ -117,9 +117,7 @@ def compare(
     else:
         base = load_job(str(job), overrides | rails_for(overrides, fabrics)).scenario
     fabrics = fabrics_of(base) if fabrics is None else names(fabrics, "fabrics")
-    plan = Draws.of(
-        base, seeds=seeds, traces=traces, profiles=profiles, price_lists=price_lists
-    )
+    plan = Draws.of(base, seeds=seeds, traces=traces, profiles=profiles, price_lists=price_lists)
     every = plan.scenarios(lambda job: list(on_fabrics(job, fabrics, links)))
     base, scenarios = plan.first, every[0]
     if out is not None:

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -66,7 +67,7 @@ def compare(
     profiles: str | None = typer.Option(
         None,
         "--profiles",
-        help="Compute profiles, with commas: share, shape, paper-profile, a file, compute.KEY=VALUE.",
+        help="Compute profiles, with commas: share, shape, a table, compute.KEY=VALUE.",
     ),
     price_lists: str | None = typer.Option(
         None, "--price-lists", help="Price lists, with commas: presets, prices.KEY=VALUE."
@@ -128,7 +129,7 @@ def compare(
     fields = (*FIELDS, *(name for name in (*PACKETS, *DRAWN) if name in result.rows[0]))
     rows = [{name: row[name] for name in fields} for row in result.rows]
     if as_json:
-        found = {"rows": rows}
+        found: dict[str, Any] = {"rows": rows}
         if result.verdict is not None:
             found["verdict"] = result.verdict.as_json()
         if count > 1:

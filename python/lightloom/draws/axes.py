@@ -49,9 +49,7 @@ class Draw:
         >>> Draw(0, 2, "e8k2", "shape", "mixnet-table-4", {}).label
         'seed 2, trace e8k2, profile shape, prices mixnet-table-4'
         """
-        return (
-            f"seed {self.seed}, trace {self.trace}, profile {self.profile}, prices {self.prices}"
-        )
+        return f"seed {self.seed}, trace {self.trace}, profile {self.profile}, prices {self.prices}"
 
 
 @dataclass(frozen=True)
@@ -127,13 +125,13 @@ class Draws:
             read("profiles", _own_profile(job), profiles, _profile),
             read("price_lists", job.prices.name, price_lists, _prices),
         )
-        draws = []
+        draws: list[Draw] = []
         for trace, profile, price in product(*axes):
             changes = {**trace[1], **profile[1], **price[1]}
             for seed in range(job.seed, job.seed + int(seeds)):
-                words = (trace[0], profile[0], price[0])
-                draws.append(Draw(len(draws), seed, *words, changes))
-        words = [tuple(word for word, _ in axis) for axis in axes]
+                named = (trace[0], profile[0], price[0])
+                draws.append(Draw(len(draws), seed, *named, changes))
+        words = (tuple(word for word, _ in axis) for axis in axes)
         return cls(job, tuple(draws), int(seeds), *words)
 
     def scenarios(self, of: Callable[[Scenario], Sequence[Scenario]]) -> list[list[Scenario]]:

@@ -115,7 +115,7 @@ def section(result: Result) -> str:
         decimals = _decimals(max(row["iteration_s_median"] for row in rows))
         heads = "".join(
             f'<th scope="col"{" class=t" if column.name else ""}>'
-            f"{text(' '.join(column.heading.split()))}</th>"
+            f"{text(column.heading).replace(chr(10), '<br>')}</th>"
             for column in COLUMNS
         )
         body = "".join(

@@ -24,8 +24,8 @@ from lightloom.verdict.sentence import usd
 
 # How far the axes go, in prices as they are here: at least, at most. Chosen here.
 LEAST, MOST = 2.5, 12.0
-# A region smaller than this share of the picture has no label.
-_ROOM = 0.012
+# What a letter of a label takes of the picture's width, and a line of its height.
+_LETTER, _LINE = 0.0125, 0.05
 
 
 class Map(NamedTuple):
@@ -67,7 +67,9 @@ def mapped(result: Result) -> Map:
     for turn in found.turns:
         near = [end * 1.25 for end in (turn.below, turn.above) if end is not None]
         ends.append(max([LEAST, *(end for end in near if end <= MOST)]))
-    return Map(regions(found.offers, *ends), *ends, winner.gpu_usd, winner.port_usd, winner)
+    wide, high = ends
+    found_regions = regions(found.offers, wide, high)
+    return Map(found_regions, wide, high, winner.gpu_usd, winner.port_usd, winner)
 
 
 def price_map(result: Result) -> Figure:
@@ -91,7 +93,7 @@ def price_map(result: Result) -> Figure:
                 Polygon(corners, facecolor=styles[region.fabric][0], edgecolor="white",
                         linewidth=1.2, alpha=0.85)
             )  # fmt: skip
-            if region.area > _ROOM * found.widest * found.highest:
+            if _has_room(region, found):
                 x, y = region.middle
                 axes.text(x * found.gpu_usd / 1e3, y * found.port_usd, region.run, ha="center",
                           va="center", color="white", fontsize=8.5, fontweight="bold")  # fmt: skip
@@ -135,27 +137,27 @@ def section(result: Result) -> str:
             f'<polygon points="{corners}" fill="{color}" stroke="var(--paper)">'
             f"<title>{html.escape(region.run)}</title></polygon>"
         )
-        if region.area > _ROOM * found.widest * found.highest:
+        if _has_room(region, found):
             x, y = at(*region.middle)
             parts.append(
                 f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" style="fill: var(--paper); '
                 f'font-weight: 600">{html.escape(region.run)}</text>'
             )
-    for step in range(6):
-        x, y = found.widest * step / 5, found.highest * step / 5
+    for price in _ticks(found.widest * found.gpu_usd / 1e3):
+        x = at(price * 1e3 / found.gpu_usd, 0)[0]
         parts.append(
-            f'<text x="{at(x, 0)[0]:.1f}" y="{_HIGH + 27:.1f}" text-anchor="middle">'
-            f"{x * found.gpu_usd / 1e3:,.3g}</text>"
-            f'<text x="{_LEFT - 8:.1f}" y="{at(0, y)[1] + 4:.1f}" text-anchor="end">'
-            f"{y * found.port_usd:,.0f}</text>"
+            f'<text x="{x:.1f}" y="{_HIGH + 27:.1f}" text-anchor="middle">{price:,.6g}</text>'
         )
+    for price in _ticks(found.highest * found.port_usd):
+        y = at(0, price / found.port_usd)[1] + 4
+        parts.append(f'<text x="{_LEFT - 8:.1f}" y="{y:.1f}" text-anchor="end">{price:,.6g}</text>')
     x, y = at(1, 1)
     here = html.escape(f"here: {usd(found.gpu_usd)}, {usd(found.port_usd)}")
     width, height = _WIDE + _LEFT + 20, _HIGH + _FOOT + 10
     parts.append(
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--paper)" stroke="var(--ink)" '
         f'stroke-width="2"></circle><text x="{x + 10:.1f}" y="{y - 9:.1f}" style="fill: '
-        f'var(--ink); font-weight: 600; paint-order: stroke; stroke: var(--paper); '
+        f"var(--ink); font-weight: 600; paint-order: stroke; stroke: var(--paper); "
         f'stroke-width: 4px">{here}</text>'
         f'<text x="{_LEFT + _WIDE:.1f}" y="{height - 4:.1f}" text-anchor="end">'
         "price of a GPU with its share of the server [thousand US dollars] &rarr;</text>"
@@ -172,6 +174,19 @@ def section(result: Result) -> str:
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="Who wins, by prices">'
         f"{''.join(parts)}</svg></section>"
     )
+
+
+def _ticks(top: float) -> list[float]:
+    return [float(tick) for tick in MaxNLocator(7).tick_values(0, top) if tick <= top]
+
+
+def _has_room(region: Region, found: Map) -> bool:
+    """Whether a region is as wide and as high as its label."""
+    xs, ys = zip(*region.corners, strict=True)
+    wide, high = (max(xs) - min(xs)) / found.widest, (max(ys) - min(ys)) / found.highest
+    # Of a triangle the label's line is half as wide as its foot.
+    share = region.area / found.widest / found.highest / max(high, 1e-9)
+    return bool(min(wide, share) > _LETTER * len(region.run) and high > _LINE)
 
 
 def _winner(found: Verdict) -> Offer:

@@ -487,7 +487,7 @@ class Result:
             return pa.schema(
                 [(key, _TYPES[rule.removesuffix("?")]) for key, rule in columns.items()]
             ).empty_table()
-        table = store.read_table(self.directory, name)
+        table = store.read_table(path.parent, name)
         missing = [column for column in columns if column not in table.column_names]
         if missing:
             raise InputError(

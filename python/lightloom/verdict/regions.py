@@ -81,7 +81,7 @@ def _plane(offer: Offer) -> tuple[float, float, float]:
 
 
 def _cut(corners: Sequence[Point], zero: float, along_x: float, along_y: float) -> list[Point]:
-    """Return the part of a convex polygon where ``zero + along_x x + along_y y`` is not negative."""
+    """Return the part of a convex polygon where the plane of three figures is not negative."""
     found: list[Point] = []
     for a, b in zip(corners, (*corners[1:], *corners[:1]), strict=True):
         at_a, at_b = (zero + along_x * p[0] + along_y * p[1] for p in (a, b))

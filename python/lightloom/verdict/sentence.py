@@ -143,9 +143,7 @@ class Verdict:
                 at = f"{factor:.3g} times its price" if price is None else usd(price)
                 ends.append(f"{word} {at} {run} wins")
         if not ends:
-            return (
-                f"{WHAT[turn.part]}{here}: no price from a tenth to ten times that reverses it."
-            )
+            return f"{WHAT[turn.part]}{here}: no price from a tenth to ten times that reverses it."
         return f"{WHAT[turn.part]}{here}: {', '.join(ends)}."
 
     def _rate(self, turn: Turn) -> str:
