@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ from lightloom.toml_text import key_text
 from lightloom.units import Rate
 
 if TYPE_CHECKING:
+    from lightloom.collectives.result import CollectiveResult
+    from lightloom.jobs.result import JobsResult
     from lightloom.report import Result
     from lightloom.scenario import Scenario
+    from lightloom.screen import Column
 
 # The key that an option stands for, by the option's name.
 KEYS = {
@@ -278,6 +281,25 @@ def show(result: Result) -> None:
     render_verdict(result)
     print(f"\nresult in {result.place}\nopen {Path(result.place) / 'report.html'}")
     for warning in result.info.get("warnings") or ():
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+def show_rows(
+    result: JobsResult | CollectiveResult,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+) -> None:
+    """Print a Result's title, rows, notes and place, and on stderr what it warns of."""
+    from lightloom import screen
+
+    console = screen.console()
+    console.print(f"{result.title}\n")
+    screen.print_table(columns, rows, console)
+    for note in result.info["notes"]:
+        console.print(f"note: {note}", style="dim")
+    if result.directory is not None:
+        console.print(f"\nresult in {result.directory}")
+    for warning in result.info["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
 
 

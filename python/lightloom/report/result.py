@@ -7,7 +7,6 @@ Checked: every missing file, missing column and wrong type gives one `InputError
 
 from __future__ import annotations
 
-import html
 import math
 import shutil
 import tomllib
@@ -464,18 +463,12 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the comparison as a table in a notebook."""
+        from lightloom.page import rows_table
         from lightloom.report.terminal import COLUMNS as SHOWN
         from lightloom.report.terminal import cells
 
-        head = "".join(f"<th>{html.escape(' '.join(c.heading.split()))}</th>" for c in SHOWN)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells(row)) + "</tr>"
-            for row in self.rows
-        )
-        return (
-            f"<p>{html.escape(self.title)}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        headings = [" ".join(column.heading.split()) for column in SHOWN]
+        return rows_table(self.title, headings, map(cells, self.rows))
 
     def _read(self, name: str) -> pa.Table:
         """Read a table and check what a report needs of it."""
