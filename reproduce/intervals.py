@@ -1,9 +1,10 @@
-"""Put intervals of the README's comparisons into docs/intervals.md, and its rows into docs/data.
+"""Put intervals of the README's comparisons into docs/intervals.md, and every time into docs/data.
 
 ``python reproduce/intervals.py`` runs two models with 20 seeds, 5 gating traces and 3 compute
 profiles at two rates: 300 draws, each on every fabric, some 30 CPU minutes. Every run is kept in
-the user's cache, so that an interrupted call goes on; ``--seeds 2`` tries it. Ratios are taken draw
-by draw. Nothing is chosen on these runs: fabrics run as they ship.
+the user's cache, so that an interrupted call goes on; ``--seeds 2 --print`` tries it; ``--again``
+counts dollars anew and runs nothing. Ratios are taken draw by draw. Nothing is chosen on these
+runs: fabrics run as they ship.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from lightloom import Scenario
 from lightloom.cost import on_fabrics
-from lightloom.draws.axes import Draw, Draws
-from lightloom.draws.spread import Spread, spread
+from lightloom.draws.axes import Draws
+from lightloom.draws.spread import spread
 from lightloom.money import money_of
 from lightloom.papers.mixnet.jobs import when
 from lightloom.progress import runs as shown
@@ -69,10 +69,10 @@ def fabrics(job: Scenario, gbps: int) -> dict[str, Scenario]:
     return found
 
 
-def measured(model: str, gbps: int, seeds: int) -> tuple[tuple[Draw, ...], dict[str, list[float]]]:
-    """Run all draws of a model at a rate: times [s] by fabric, by draw; dollars as one value."""
-    job = Scenario.preset(model, gpus=GPUS).with_({"training.micro_batches": MICRO_BATCHES})
-    plan = Draws.of(job, seeds=seeds, traces=TRACES, profiles=PROFILES)
+def measured(model: str, gbps: int, seeds: int) -> dict[str, Any]:
+    """Run all draws of a model at a rate; times [s] by fabric, in the order of draws."""
+    print(f"{model}, {gbps} Gbps", file=sys.stderr)
+    plan = Draws.of(_job(model), seeds=seeds, traces=TRACES, profiles=PROFILES)
     names = list(fabrics(plan.first, gbps))
     every = plan.scenarios(lambda one: list(fabrics(one, gbps).values()))
     runs = [
@@ -92,48 +92,52 @@ def measured(model: str, gbps: int, seeds: int) -> tuple[tuple[Draw, ...], dict[
     for at, (run, outcome) in enumerate(zip(runs, done.outcomes, strict=True)):
         assert outcome is not None
         found[names[at % len(names)]].append(float(run.figures(outcome)["iteration_s"] or 0))
-    for name, one in zip(names, every[0], strict=True):
-        money = money_of(one)
-        for of, usd in (("network", money.network_usd), ("cluster", money.cluster_usd)):
-            found[f"{of} of {name}"] = [usd or float("nan")]
-    return plan.draws, found
+    draws = [[draw.seed, draw.trace, draw.profile] for draw in plan.draws]
+    return {"model": model, "gbps": gbps, "draws": draws, "times_s": found}
 
 
-def ratios(claim: Claim, found: Mapping[str, Sequence[float]]) -> list[float]:
+def dollars(model: str, gbps: int) -> dict[str, dict[str, float]]:
+    """Return what each fabric's network and cluster cost [US dollars]; no draw moves that."""
+    paid = {name: money_of(one) for name, one in fabrics(_job(model), gbps).items()}
+    return {
+        of: {name: getattr(money, f"{of}_usd") for name, money in paid.items()}
+        for of in ("network", "cluster")
+    }
+
+
+def _job(model: str) -> Scenario:
+    return Scenario.preset(model, gpus=GPUS).with_({"training.micro_batches": MICRO_BATCHES})
+
+
+def ratios(
+    claim: Claim, times: Mapping[str, Sequence[float]], paid: Mapping[str, Mapping[str, float]]
+) -> list[float]:
     """Return a claim's ratio in each draw."""
     scale = 1.0
     if claim.dollars:
-        above, below = (found[f"{claim.dollars} of {one}"][0] for one in claim[1:3])
-        scale = above / below
-    pairs = zip(found[claim.above], found[claim.below], strict=True)
+        scale = paid[claim.dollars][claim.above] / paid[claim.dollars][claim.below]
+    pairs = zip(times[claim.above], times[claim.below], strict=True)
     return [scale * above / below for above, below in pairs]
 
 
-def rows(seeds: int) -> Iterator[dict[str, Any]]:
+def rows(runs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield a row a model, rate and claim."""
-    for model in MODELS:
-        for gbps in NICS:
-            print(f"{model}, {gbps} Gbps", file=sys.stderr)
-            draws, found = measured(model, gbps, seeds)
-            for claim in CLAIMS:
-                values = ratios(claim, found)
-                whole = spread(values)
-                cells = dict[str, Spread]()
-                paired = list(zip(draws, values, strict=True))
-                for key, some in groupby(paired, key=lambda p: f"{p[0].trace}, {p[0].profile}"):
-                    cells[key] = spread([value for _, value in some])
-                yield {
-                    "model": model,
-                    "gbps": gbps,
-                    "claim": claim.what,
-                    "draws": len(values),
-                    **whole.as_json(),
-                    "least": min(values),
-                    "most": max(values),
-                    "of_seeds": max(one.high - one.low for one in cells.values()),
-                    "holds": sum(value > 1 for value in values) / len(values),
-                    "medians": {key: one.median for key, one in cells.items()},
-                }
+    for run in runs:
+        paid = dollars(run["model"], run["gbps"])
+        for claim in CLAIMS:
+            values = ratios(claim, run["times_s"], paid)
+            cells: dict[tuple[str, str], list[float]] = {}
+            for (_, trace, profile), value in zip(run["draws"], values, strict=True):
+                cells.setdefault((trace, profile), []).append(value)
+            seeds = [spread(some) for some in cells.values()]
+            yield {
+                **{"model": run["model"], "gbps": run["gbps"], "claim": claim.what},
+                **spread(values).as_json(),
+                "least": min(values),
+                "most": max(values),
+                "of_seeds": max(one.high - one.low for one in seeds),
+                "holds": sum(value > 1 for value in values) / len(values),
+            }
 
 
 def lines(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
@@ -157,19 +161,24 @@ def lines(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Run what is not kept yet, and write the page's table and its rows."""
+    """Run what is not kept yet, and write the page's table and every time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--print", action="store_true", help="Write nothing.")
+    parser.add_argument("--print", action="store_true", help="write nothing")
+    parser.add_argument("--again", action="store_true", help="from the times that are written")
     asked = parser.parse_args()
-    found = list(rows(asked.seeds))
-    table = list(lines(found))
+    data = DOCS / "data" / "intervals.json"
+    if asked.again:
+        runs = json.loads(data.read_text("utf-8"))["runs"]
+    else:
+        runs = [measured(model, gbps, asked.seeds) for model in MODELS for gbps in NICS]
+    table = list(lines(list(rows(runs))))
     if asked.print:
         print("\n".join(" | ".join(line) for line in table))
         return
     put("intervals", "intervals", table)
-    text = ",\n  ".join(json.dumps(row) for row in found)
-    (DOCS / "data" / "intervals.json").write_text(f'{{"rows": [\n  {text}\n]}}\n', "utf-8")
+    text = ",\n  ".join(json.dumps(run) for run in runs)
+    data.write_text(f'{{"runs": [\n  {text}\n]}}\n', "utf-8")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from lightloom.cost import on_fabrics
 from lightloom.draws.axes import Draws
 from lightloom.draws.repeat import Repeated, summary
 from lightloom.draws.spread import ratio, spread
-from lightloom.errors import InputError
+from lightloom.errors import InputError, Interrupted
 from lightloom.report import Result
 from lightloom.trace.gating_trace import BUILTIN_DIRECTORY
 from lightloom.units import Rate
@@ -191,6 +191,26 @@ def test_two_seeds_are_two_draws(job: Scenario) -> None:
         max(found.rows[0]["iteration_s_draws"]),
     )
     assert low <= found.rows[0]["iteration_s_low"] <= found.rows[0]["iteration_s_high"] <= high
+
+
+def test_an_interrupt_keeps_the_draws_that_are_whole(job: Scenario, tmp_path: Path) -> None:
+    def stop(name: str, share: float) -> None:
+        if name.endswith("draw 3"):
+            raise KeyboardInterrupt
+
+    place = tmp_path / "out"
+    asked: dict[str, Any] = {"fabrics": FABRICS, "bandwidths": 400, "seeds": 3}
+    with pytest.raises(Interrupted, match=r"of 6 runs are kept in"):
+        lightloom.compare(job, **asked, out=place, on_progress=stop)
+    part = Result.open(place)
+    done = part.info["draws"]["done"]
+    assert 1 <= done <= 3
+    assert part.shortfalls == [f"INTERRUPTED: {2 * done} of 6 runs"]
+    assert part.verdict is not None
+    assert part.verdict.draws == done
+    again = lightloom.compare(job, **asked, out=place, force=True, progress=False)
+    assert again.info["draws"]["done"] == 3
+    assert not again.shortfalls
 
 
 def test_traces_and_price_lists_are_axes(job: Scenario) -> None:

@@ -130,7 +130,7 @@ def compare(
         "compare": {
             "fabrics": list(fabrics),
             "bandwidths": list(map(str, links)),
-            "runs": len(scenarios),
+            "runs": drawn.asked,
         },
         "complete": stopped is None,
         **drawn.info,

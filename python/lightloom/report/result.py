@@ -377,7 +377,9 @@ class Result:
             compared = self.info.get("compare")
             asked = compared.get("runs") if isinstance(compared, dict) else None
             of = f" of {asked}" if asked else ""
-            said.append(f"INTERRUPTED: {len(self.rows)}{of} runs")
+            draws = self.info.get("draws")
+            whole = max(1, draws["done"]) if isinstance(draws, dict) else 1
+            said.append(f"INTERRUPTED: {len(self.rows) * whole}{of} runs")
         reduced = self.info.get("reduced")
         if isinstance(reduced, dict):
             few, own = reduced.get("micro_batches"), reduced.get("of")
