@@ -12,21 +12,14 @@ from typing import Any
 
 from lightloom import Scenario, simulate
 from lightloom.memory import GIB, held
-from tables import show
+from tables import V3_RUN, V3_SLICE, show
 
-# Two stages of four layers, as each of the sixteen has them; as docs/overlap.py.
 JOB: dict[str, Any] = {
-    "model.layers": 8,
-    "model.dense_layers": 0,
-    "model.dense_intermediate": 0,
-    "parallelism.pp": 2,
+    **V3_SLICE,
+    **V3_RUN,
     "cluster.gpus": 128,
-    "training.micro_batch": 1,
-    "training.micro_batches": 8,
     "training.recompute": "none",
     "memory.oversize": "allow",
-    "engine.tolerance": 0.005,
-    "fabric.link_bandwidth": "400 Gbps",
 }
 FABRICS = ("fat-tree", "mixnet")
 ONCE = {"training.dispatch_copies": "server", "gating.group_limit": "applied"}

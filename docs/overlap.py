@@ -12,20 +12,9 @@ from typing import Any
 
 from lightloom import Scenario, simulate
 from lightloom.overlap import alone
-from tables import show
+from tables import V3_RUN, V3_SLICE, show
 
-# An eighth of DeepSeek-V3's pipeline: two stages of four layers, each as in the whole of sixteen.
-JOB: dict[str, Any] = {
-    "model.layers": 8,
-    "model.dense_layers": 0,
-    "model.dense_intermediate": 0,
-    "parallelism.pp": 2,
-    "cluster.gpus": 128,
-    "training.micro_batch": 1,
-    "training.micro_batches": 8,
-    "engine.tolerance": 0.005,
-    "fabric.link_bandwidth": "400 Gbps",
-}
+JOB: dict[str, Any] = {**V3_SLICE, **V3_RUN, "cluster.gpus": 128}
 FABRICS = ("fat-tree", "rail-optimized", "mixnet")
 WAYS: dict[str, dict[str, Any]] = {
     "none": {},

@@ -12,7 +12,7 @@ from typing import Any
 
 from lightloom import Scenario, simulate
 from lightloom.memory import GIB, held
-from tables import show
+from tables import V3_RUN, V3_SLICE, show
 
 # Two stages of seven and of four layers, as in the whole of eight and of sixteen; one sequence at a
 # time. With ETP the same GPUs and stages carry the same tokens.
@@ -23,23 +23,9 @@ JOBS: dict[str, dict[str, Any]] = {
         "parallelism.tp": 4,
         "cluster.gpus": 128,
     },
-    "deepseek-v3": {
-        "model.layers": 8,
-        "model.dense_layers": 0,
-        "model.dense_intermediate": 0,
-        "parallelism.pp": 2,
-        "parallelism.tp": 2,
-        "cluster.gpus": 256,
-    },
+    "deepseek-v3": {**V3_SLICE, "parallelism.tp": 2, "cluster.gpus": 256},
 }
-SAME: dict[str, Any] = {
-    "training.micro_batch": 1,
-    "training.micro_batches": 8,
-    "training.recompute": "none",
-    "memory.oversize": "allow",
-    "engine.tolerance": 0.005,
-    "fabric.link_bandwidth": "400 Gbps",
-}
+SAME: dict[str, Any] = {**V3_RUN, "training.recompute": "none", "memory.oversize": "allow"}
 FABRICS = ("fat-tree", "mixnet")
 # By model: what ETP is; None: experts are shared by TP.
 ETP = {"mixtral-8x22b": (None, 4, 2, 1), "deepseek-v3": (None, 2, 1)}

@@ -11,10 +11,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lightloom import kinds
 from lightloom.rails.job import ENDS, SCHEMES
 from lightloom.trace.synthetic import GENERATORS
+
+# A slice of DeepSeek-V3 that several pages run: two stages of four layers, as each of the sixteen
+# of the whole has them.
+V3_SLICE: dict[str, Any] = {
+    "model.layers": 8,
+    "model.dense_layers": 0,
+    "model.dense_intermediate": 0,
+    "parallelism.pp": 2,
+}
+# One sequence at a time, at one rate.
+V3_RUN: dict[str, Any] = {
+    "training.micro_batch": 1,
+    "training.micro_batches": 8,
+    "engine.tolerance": 0.005,
+    "fabric.link_bandwidth": "400 Gbps",
+}
 
 # Where an all-to-all leaves and lands, by what a balancer decides of NICs.
 NICS = {

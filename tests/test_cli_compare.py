@@ -77,7 +77,7 @@ def compared(place: Path) -> subprocess.CompletedProcess[str]:
 def rows(compared: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     assert compared.returncode == 0, compared.stderr
     printed = json.loads(compared.stdout)
-    assert list(printed) == ["rows"]
+    assert list(printed) == ["rows", "verdict"]
     found: list[dict[str, Any]] = printed["rows"]
     return found
 

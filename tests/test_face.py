@@ -42,6 +42,16 @@ assert not {{"Any", "TYPE_CHECKING", "Path", "np"}} & set(dir(lightloom.{room}))
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_rank_loads_no_more_than_it_runs():
+    """As many processes as ranks share a computer: no tables, no specifications, no testbed."""
+    code = """
+import sys, lightloom.ranks.collectives
+heavy = ("pyarrow", "pydantic", "matplotlib", "lightloom.testbed", "lightloom.scenario")
+assert not [name for name in heavy if name in sys.modules]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'plain'"):
         _ = lightloom.plain

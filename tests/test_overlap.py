@@ -11,10 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from fixtures.two_servers import finished, two_servers
 from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.overlap import alone
-from lightloom.simulation import Finished, run_all
+from lightloom.simulation import Finished
 
 A2A = ("dispatch", "combine")
 # What computes in turn; rings of tensor parallelism are none here.
@@ -23,30 +24,14 @@ COMPUTES = ("attention", "gate", "expert", "dense_mlp", "embedding", "head")
 
 def job(fabric: str = "fat-tree", **changes: Any) -> Scenario:
     """A replica of two servers a stage, even gates."""
-    values: dict[str, Any] = {
-        "fabric.preset": fabric,
+    own: dict[str, Any] = {
         "parallelism.tp": 1,
         "parallelism.ep": 8,
-        "parallelism.pp": 1,
-        "training.micro_batch": 1,
         "training.micro_batches": 4,
         "training.communication_share": 0.0,
         "model.layers": 3,
-        "cluster.gpus": 8,
-        "cluster.gpus_per_server": 4,
-        "cluster.nics_per_server": 4,
-        "gating.trace": "uniform",
-        **({"fabric.optical_nics": 3} if fabric == "mixnet" else {}),
-        **({"fabric.degree": 4} if fabric == "topoopt" else {}),
-        **changes,
     }
-    return Scenario.preset("mixtral-8x7b", **values)
-
-
-def finished(scenario: Scenario) -> Finished:
-    runs = run_all([scenario], priced=False)
-    assert runs.stopped is None, runs.stopped
-    return runs.finished[0]
+    return two_servers(fabric, **own | changes)
 
 
 def parts(done: Finished) -> dict[str, int]:

@@ -9,40 +9,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fixtures.two_servers import finished, two_servers
 from lightloom import InputError, Scenario
 from lightloom.memory import held
 from lightloom.runs.scenario import tokens
-from lightloom.simulation import Finished, run_all
 
 FABRICS = ("fat-tree", "rail-optimized", "leaf-spine", "mixnet", "topoopt", "rail-only")
 
 
 def job(fabric: str = "fat-tree", **changes: Any) -> Scenario:
     """Two servers of four GPUs, attention shared by two, even gates."""
-    values: dict[str, Any] = {
-        "fabric.preset": fabric,
+    own: dict[str, Any] = {
         "parallelism.tp": 2,
         "parallelism.ep": 4,
-        "parallelism.pp": 1,
-        "training.micro_batch": 1,
         "training.micro_batches": 2,
         "model.layers": 2,
-        "cluster.gpus": 8,
-        "cluster.gpus_per_server": 4,
-        "cluster.nics_per_server": 4,
-        "gating.trace": "uniform",
         "memory.oversize": "allow",
-        **({"fabric.optical_nics": 3} if fabric == "mixnet" else {}),
-        **({"fabric.degree": 4} if fabric == "topoopt" else {}),
-        **changes,
     }
-    return Scenario.preset("mixtral-8x7b", **values)
-
-
-def finished(scenario: Scenario) -> Finished:
-    runs = run_all([scenario], priced=False)
-    assert runs.stopped is None, runs.stopped
-    return runs.finished[0]
+    return two_servers(fabric, **own | changes)
 
 
 @pytest.mark.parametrize("fabric", FABRICS)

@@ -196,7 +196,11 @@ def _host(stack: LayerStack, layer: Layer) -> None:
 
 
 def _catalogue(stack: LayerStack, layer: Layer, section: str) -> None:
-    preset = layer.section(section).pop("preset", None)
+    table = layer.section(section)
+    preset, name = table.pop("preset", None), table.get("name")
+    if preset is None and name in presets.names(section):
+        # A resolved specification names its list: what only the default list has is not in it.
+        preset = name
     if preset is not None and preset != stack.get(section, "name"):
         stack.drop(section)
         _put(stack, layer, section, f"{section}.preset", preset)

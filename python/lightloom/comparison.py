@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lightloom import kinds, store
 from lightloom.arguments import names, rates
 from lightloom.cost import BASELINE, FABRICS, fabrics_of, needs_rails, on_fabrics
+from lightloom.draws.axes import Choices, Draws
+from lightloom.draws.compared import Drawn
 from lightloom.errors import Interrupted
 from lightloom.fabrics import can
 from lightloom.layers import look_up, nested
@@ -49,6 +51,10 @@ def compare(
     command: str = "lightloom.compare",
     reduced_from: int | None = None,
     on_progress: OnProgress | None = None,
+    seeds: int = 1,
+    traces: Choices = None,
+    profiles: Choices = None,
+    price_lists: Choices = None,
     **overrides: Any,
 ) -> Result:
     """Compare fabrics for one training job.
@@ -64,13 +70,20 @@ def compare(
         Link rates, or one: numbers in Gbps, or text such as ``"400 Gbps"``.
     out, force, progress, command, reduced_from, on_progress
         As in `lightloom.simulate`.
+    seeds
+        How many seeds, the job's and those that follow; every fabric runs with each.
+    traces, profiles, price_lists
+        Gating traces, compute profiles and price lists to repeat all of it for, as
+        `lightloom.draws.Draws.of` takes them. The first draw is shown whole; medians and intervals
+        are over all draws, ratios taken draw by draw.
     **overrides
         Sections as dicts, or values by dotted key, as in `Scenario.with_`.
 
     Returns
     -------
     Result
-        One row a fabric and rate in ``runs``. With `out`, an interrupt leaves the runs that were
+        One row a fabric and rate in ``runs``, every draw in ``draws``, who wins in ``verdict``.
+        With `out`, an interrupt leaves the runs that were
         finished in the Result, marked incomplete, and is raised again as
         `lightloom.errors.Interrupted`, a KeyboardInterrupt that says where.
 
@@ -93,6 +106,8 @@ def compare(
     ... )
     >>> [row["run"] for row in result.rows]
     ['fat-tree@400G', 'mixnet@400G']
+    >>> result.verdict.winner, result.verdict.draws
+    ('mixnet@400G', 1)
     """
     from lightloom.resolve import load_job
 
@@ -102,19 +117,23 @@ def compare(
     else:
         base = load_job(str(job), overrides | rails_for(overrides, fabrics)).scenario
     fabrics = fabrics_of(base) if fabrics is None else names(fabrics, "fabrics")
-    scenarios = list(on_fabrics(base, fabrics, links))
+    plan = Draws.of(base, seeds=seeds, traces=traces, profiles=profiles, price_lists=price_lists)
+    every = plan.scenarios(lambda job: list(on_fabrics(job, fabrics, links)))
+    base, scenarios = plan.first, every[0]
     if out is not None:
         store.check_place(Path(out), force=force)
-    with displayed(len(scenarios), progress, on_progress) as report:
+    with displayed(len(scenarios) * len(every), progress, on_progress) as report:
         runs = run_all(scenarios, on_progress=report, cache=users())
-    finished, stopped = runs.finished, runs.stopped
+        drawn = Drawn.of(plan, every, runs, on_progress=report)
+    finished, stopped = runs.finished, drawn.stopped
     more = {
         "compare": {
             "fabrics": list(fabrics),
             "bandwidths": list(map(str, links)),
-            "runs": len(scenarios),
+            "runs": drawn.asked,
         },
         "complete": stopped is None,
+        **drawn.info,
     }
     warnings = []
     dealt = needs_rails(base)
@@ -124,11 +143,11 @@ def compare(
             "balancer that the transport has unless told"
         )
     if stopped is not None:
-        warnings.append(f"stopped after {len(finished)} of {len(scenarios)} runs")
+        warnings.append(f"stopped after {drawn.runs} of {drawn.asked} runs")
     kept = finished and out is not None and isinstance(stopped, KeyboardInterrupt)
     if stopped is not None and not kept:
         raise stopped
-    rows = judged(finished)
+    rows = drawn.columns(judged(finished))
     free = dict.fromkeys(row["fabric"] for row in rows if row["network_usd"] == 0)
     if free:
         warnings.append(
@@ -136,12 +155,13 @@ def compare(
             "dollar is not defined"
         )
     result = gathered(
-        base, runs, rows, command=command, reduced_from=reduced_from, warnings=warnings, more=more
-    )
+        base, runs, rows, command=command, reduced_from=reduced_from, warnings=warnings, more=more,
+        tables=drawn.tables,
+    )  # fmt: skip
     if out is not None:
         result = result.save(out, force=force)
     if stopped is not None:
-        where = f"{len(finished)} of {len(scenarios)} runs are kept in {out}"
+        where = f"{drawn.runs} of {drawn.asked} runs are kept in {out}"
         raise Interrupted(where) from stopped
     return result
 

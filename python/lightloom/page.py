@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 
@@ -34,4 +34,31 @@ def facts(
     folded = f"<details><summary>{line}</summary><pre>{text}</pre></details>" if line else ""
     return (
         f"<div><strong>{escape(title)}</strong><table><tbody>{body}</tbody></table>{folded}</div>"
+    )
+
+
+def rows_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows of text under headings as HTML.
+
+    Parameters
+    ----------
+    title
+        A line above them.
+    headings
+        One a column.
+    rows
+        As many cells each.
+
+    Examples
+    --------
+    >>> rows_table("sizes", ["bytes"], [["<8"]])
+    '<p>sizes</p><table><thead><tr><th>bytes</th></tr></thead><tbody><tr><td>&lt;8</td></tr>\
+</tbody></table>'
+    """
+    heads = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return (
+        f"<p>{escape(title)}</p><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     )

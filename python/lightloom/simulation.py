@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,6 +251,7 @@ def gathered(
     reduced_from: int | None = None,
     warnings: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
+    tables: Mapping[str, pa.Table] | None = None,
 ) -> Result:
     """Gather runs in a Result, in memory; `rows` are its ``runs``, `more` what it says besides."""
     from lightloom.report import Result
@@ -264,7 +266,7 @@ def gathered(
             "--micro-batches; an iteration is shorter than the job's, and the pipeline's ends "
             "weigh more",
         ]
-    tables = {
+    tables = dict(tables or {}) | {
         name: pa.concat_tables([run.tables[name] for run in finished]).unify_dictionaries()
         for name in TABLES
     }
@@ -313,7 +315,8 @@ def _of_run(run: str, table: pa.Table) -> pa.Table:
 
 
 def _runs_schema(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), NoneType: pa.float64()}
+    kinds[list] = pa.list_(pa.float64())
     known = {
         "cost_usd": pa.float64(),
         "perf_per_dollar_vs_fat_tree": pa.float64(),

@@ -77,6 +77,7 @@ KNOWN = frozenset(
                 *("jobs", "iterations", "shared"),
             )
         ),
+        *("draws.parquet", "price_map.png"),
         *(
             f"{name}.png"
             for name in ("bus_bandwidth", "completion", "sender_loads", "receiver_loads", "jobs")

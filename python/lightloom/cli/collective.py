@@ -103,21 +103,13 @@ def _text(path: Path | None) -> str | None:
 
 
 def _show(result: CollectiveResult) -> None:
-    from lightloom import screen
+    from lightloom.cli import options
     from lightloom.collectives.result import HEADINGS, cells
     from lightloom.screen import Column
 
-    console = screen.console()
-    console.print(f"{result.title}\n")
     ranks = {"bound us": 3, "of bound": 1, "link": 2, "used": 4}
     columns = [
         Column(heading, left=heading == "link", name=heading == "link", rank=ranks.get(heading, 0))
         for heading in HEADINGS
     ]
-    screen.print_table(columns, [cells(row) for row in result.rows], console)
-    for note in result.info["notes"]:
-        console.print(f"note: {note}", style="dim")
-    if result.directory is not None:
-        console.print(f"\nresult in {result.directory}")
-    for warning in result.info["warnings"]:
-        print(f"warning: {warning}", file=sys.stderr)
+    options.show_rows(result, columns, [cells(row) for row in result.rows])

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -57,6 +58,20 @@ def compare(
     transport: str | None = words.TRANSPORT,
     balancer: str | None = words.BALANCER,
     micro_batches: int | None = words.MICRO_BATCHES,
+    seeds: int = typer.Option(
+        1, "--seeds", help="How many seeds, from the job's on; with intervals over them."
+    ),
+    traces: str | None = typer.Option(
+        None, "--traces", help="Gating traces to repeat all of it for, with commas."
+    ),
+    profiles: str | None = typer.Option(
+        None,
+        "--profiles",
+        help="Compute profiles, with commas: share, shape, a table, compute.KEY=VALUE.",
+    ),
+    price_lists: str | None = typer.Option(
+        None, "--price-lists", help="Price lists, with commas: presets, prices.KEY=VALUE."
+    ),
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/compare-MODEL-GPUS-DIGEST)."
     ),
@@ -71,6 +86,10 @@ def compare(
     Of a cluster dollar: servers, network, energy over the years; of a network dollar: the network
     as a buyer pays it, by whole chassis (docs/money.md), which Pareto goes by, too. In JSON,
     cost_usd and perf_per_dollar_vs_fat_tree are the papers' count, by ports in use.
+
+    With --seeds, --traces, --profiles, --price-lists everything is run for each combination, the
+    same on each fabric; the table then shows medians with the 5th to the 95th percentile, of ratios
+    that of the paired ratio. The last sentences say who wins, and which prices would reverse it.
 
     Example: lightloom compare mixtral-8x7b --gpus 1024
     """
@@ -88,10 +107,11 @@ def compare(
     overrides |= rails_for(overrides, given or None)
     base, reduced_from = options.job(job, overrides, micro_batches)
     chosen, rates = options.grid(base, overrides, fabrics, bandwidth)
+    varied, count = options.draws(base, seeds, traces, profiles, price_lists)
     name = f"compare-{base.model.name}-{base.cluster.gpus}"
-    what = (*chosen, *rates, str(reduced_from))
+    what = (*chosen, *rates, str(reduced_from), *(map(str, varied.items()) if varied else ()))
     place = out or store.default_place(name, base.to_toml(), *what)
-    with progress.runs(len(chosen) * len(rates)) as on_progress:
+    with progress.runs(len(chosen) * len(rates) * count) as on_progress:
         result = run_comparison(
             base,
             fabrics=chosen,
@@ -101,12 +121,19 @@ def compare(
             command=shlex.join(["lightloom", *sys.argv[1:]]),
             reduced_from=reduced_from,
             on_progress=on_progress,
+            **varied,
         )
+    from lightloom.report.draws import DRAWN
     from lightloom.report.terminal import PACKETS
 
-    fields = (*FIELDS, *(name for name in PACKETS if name in result.rows[0]))
+    fields = (*FIELDS, *(name for name in (*PACKETS, *DRAWN) if name in result.rows[0]))
     rows = [{name: row[name] for name in fields} for row in result.rows]
     if as_json:
-        print(json.dumps({"rows": rows}, indent=2))
+        found: dict[str, Any] = {"rows": rows}
+        if result.verdict is not None:
+            found["verdict"] = result.verdict.as_json()
+        if count > 1:
+            found |= {"varied": result.info["draws"], "draws": result.draws.to_pylist()}
+        print(json.dumps(found, indent=2))
         return
     options.show(result)

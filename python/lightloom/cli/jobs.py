@@ -61,22 +61,14 @@ def jobs(
 
 
 def _show(result: JobsResult) -> None:
-    from lightloom import screen
+    from lightloom.cli import options
     from lightloom.jobs.result import HEADINGS, cells
     from lightloom.screen import Column
 
-    console = screen.console()
-    console.print(f"{result.title}\n")
     ranks = {"on shared links GB": 2, "sent GB": 3, "start s": 4, "MFU %": 5, "a2a alone s": 1}
     ranks |= {"a2a together s": 1}
     names = ("job", "servers")
     columns = [
         Column(heading, name=heading in names, rank=ranks.get(heading, 0)) for heading in HEADINGS
     ]
-    screen.print_table(columns, [cells(row) for row in result.rows], console)
-    for note in result.info["notes"]:
-        console.print(f"note: {note}", style="dim")
-    if result.directory is not None:
-        console.print(f"\nresult in {result.directory}")
-    for warning in result.info["warnings"]:
-        print(f"warning: {warning}", file=sys.stderr)
+    options.show_rows(result, columns, [cells(row) for row in result.rows])

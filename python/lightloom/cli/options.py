@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ from lightloom.toml_text import key_text
 from lightloom.units import Rate
 
 if TYPE_CHECKING:
+    from lightloom.collectives.result import CollectiveResult
+    from lightloom.jobs.result import JobsResult
     from lightloom.report import Result
     from lightloom.scenario import Scenario
+    from lightloom.screen import Column
 
 # The key that an option stands for, by the option's name.
 KEYS = {
@@ -232,6 +235,29 @@ def fabrics(text: str | None) -> list[str] | None:
     return None if text is None else list(dict.fromkeys(_parts(text, "--fabrics")))
 
 
+def draws(
+    base: Scenario,
+    seeds: int,
+    traces: str | None,
+    profiles: str | None,
+    price_lists: str | None,
+) -> tuple[dict[str, Any], int]:
+    """Read what to repeat a comparison for: arguments of `compare`, and how many draws that is.
+
+    Raises
+    ------
+    InputError
+        If a choice is not known, or there are no seeds.
+    """
+    from lightloom.draws.axes import Draws
+
+    given: dict[str, Any] = {} if seeds == 1 else {"seeds": seeds}
+    for name, text in (("traces", traces), ("profiles", profiles), ("price_lists", price_lists)):
+        if text is not None:
+            given[name] = _parts(text, f"--{name.replace('_', '-')}")
+    return given, len(Draws.of(base, **given, dashes="--").draws)
+
+
 def _known(text: str, own: str) -> list[str]:
     """Read ``--fabrics``, each a preset or the job's own fabric."""
     known = tuple(dict.fromkeys((*presets.names("fabrics"), own)))
@@ -244,14 +270,36 @@ def _known(text: str, own: str) -> list[str]:
 
 def show(result: Result) -> None:
     """Print the runs of a Result and where it lies, and on stderr what it warns of."""
+    from lightloom.report.draws import render_draws, render_verdict
     from lightloom.report.terminal import render_compare, render_packets
 
     if result.shortfalls:
         print(" · ".join(result.shortfalls))
     render_compare(result.rows)
     render_packets(result.rows)
+    render_draws(result)
+    render_verdict(result)
     print(f"\nresult in {result.place}\nopen {Path(result.place) / 'report.html'}")
     for warning in result.info.get("warnings") or ():
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+def show_rows(
+    result: JobsResult | CollectiveResult,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+) -> None:
+    """Print a Result's title, rows, notes and place, and on stderr what it warns of."""
+    from lightloom import screen
+
+    console = screen.console()
+    console.print(f"{result.title}\n")
+    screen.print_table(columns, rows, console)
+    for note in result.info["notes"]:
+        console.print(f"note: {note}", style="dim")
+    if result.directory is not None:
+        console.print(f"\nresult in {result.directory}")
+    for warning in result.info["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
 
 

@@ -9,7 +9,6 @@ broadcast.
 from __future__ import annotations
 
 import gzip
-import html
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -134,15 +133,9 @@ directory
 
     def _repr_html_(self) -> str:
         """Show the rows as a table in a notebook."""
-        heads = "".join(f"<th>{html.escape(head)}</th>" for head in HEADINGS)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells(row))}</tr>"
-            for row in self.rows
-        )
-        return (
-            f"<p>{html.escape(self.title)}</p>"
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        from lightloom.page import rows_table
+
+        return rows_table(self.title, HEADINGS, map(cells, self.rows))
 
 
 HEADINGS = ("size B", "time us", "algbw GB/s", "busbw GB/s", "bound us", "of bound", "link", "used")

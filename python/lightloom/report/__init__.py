@@ -42,7 +42,7 @@ def build_report(
     RunError
         If a file cannot be written.
     """
-    from lightloom.report import html, perfetto
+    from lightloom.report import html, perfetto, price_map
 
     result = result_dir if isinstance(result_dir, Result) else Result.open(result_dir)
     place = result.directory if out is None else Path(out)
@@ -54,6 +54,8 @@ def build_report(
         written = [place / "report.html"]
         written[0].write_text(page, encoding="utf-8")
         figures = {"bars": result.bars, "pareto": result.pareto}
+        if price_map.of_interest(result):
+            figures["price_map"] = result.price_map
         if result.demand.num_rows:
             figures["heatmap"] = result.heatmap
         if result.tasks.num_rows:

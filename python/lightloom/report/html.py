@@ -18,12 +18,13 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
-from lightloom.report import packets, packing
+from lightloom.report import draws, packets, packing, price_map
 from lightloom.report.palette import CAUSES, GROUPS, WAIT, fabric_style
 from lightloom.report.result import Result, network_usd
 
 _RUN_COLUMNS = ("run", "fabric", "bandwidth_gbps", "iteration_s", *(c.column for c in CAUSES),
                 "cost_usd", "perf_per_dollar_vs_fat_tree", "pareto")  # fmt: skip
+_WHISKERS = tuple(f"iteration_s_{part}" for part in ("median", "low", "high"))
 
 
 _RATIOS = ("perf_per_network_dollar_vs_fat_tree", "perf_per_cluster_dollar_vs_fat_tree")
@@ -46,7 +47,7 @@ def render(result: Result) -> str:
             {name: row[name] for name in _RUN_COLUMNS}
             | {"cost_usd": network_usd(row)}
             # What an earlier version wrote has none of them.
-            | {name: row[name] for name in ("mfu", "tokens_per_s") if name in row}
+            | {name: row[name] for name in ("mfu", "tokens_per_s", *_WHISKERS) if name in row}
             for row in result.rows
         ],
         "causes": [{"column": cause.column, "label": cause.label} for cause in CAUSES],
@@ -70,6 +71,8 @@ def render(result: Result) -> str:
             "colors": _colors(styles),
             "css": _asset("page.css"),
             "kpis": _kpis(result),
+            "verdict": draws.verdict(result),
+            "draws": draws.section(result) + price_map.section(result),
             "comparison": _comparison(result),
             "packets": packets.section(result),
             "cause_legend": _legend((f"c{i}", c.label) for i, c in enumerate(CAUSES)),
@@ -192,7 +195,7 @@ def _assumed(result: Result, notes: list[str]) -> str:
     facts += [
         (str(key).replace("_", " ").capitalize(), _said(value))
         for key, value in info.items()
-        if key not in ("warnings", "notes", "trace", "compute_origins", "files")
+        if key not in ("warnings", "notes", "trace", "compute_origins", "files", "verdict")
     ]
     listed = "".join(f"<dt>{text(key)}</dt><dd>{text(value)}</dd>" for key, value in facts)
     parts.append(f'<h3>How it was made</h3><dl class="facts">{listed}</dl>')

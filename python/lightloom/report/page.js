@@ -65,6 +65,7 @@ function onPress(node, action) {
 
 function runLines(row) {
   const lines = [`iteration ${exact(row.iteration_s)} s`];
+  if (row.iteration_s_median != null) lines.push(`median of draws ${exact(row.iteration_s_median)} s, 5th to 95th percentile ${exact(row.iteration_s_low)} to ${exact(row.iteration_s_high)} s`);
   DATA.causes.forEach((cause) => lines.push(`${cause.label} ${exact(row[cause.column])} s (${percent(row[cause.column] / row.iteration_s)})`));
   if (row.mfu != null) lines.push(`model FLOPs utilisation ${percent(row.mfu)} (causal attention)`);
   if (row.tokens_per_s != null) lines.push(`${exact(row.tokens_per_s)} tokens per s`);
@@ -76,7 +77,8 @@ function runLines(row) {
 const runTitle = (row) => `${row.fabric}, ${row.bandwidth_gbps} Gbps`;
 
 function drawBars() {
-  const longest = Math.max(...DATA.runs.map((row) => row.iteration_s));
+  // Several draws: a bar is the first of them, its whisker the interval of all, with their median.
+  const longest = Math.max(...DATA.runs.map((row) => Math.max(row.iteration_s, row.iteration_s_high ?? 0)));
   const decimals = Math.max(0, 2 - Math.floor(Math.log10(longest || 1)));
   const panels = $("bars");
   for (const rate of new Set(DATA.runs.map((row) => row.bandwidth_gbps))) {
@@ -91,6 +93,13 @@ function drawBars() {
       });
       const bar = make("div", { class: "bar", tabindex: 0, role: "img" },
         make("span", { class: "n" }, row.fabric), drawing);
+      if (row.iteration_s_high != null) {
+        const at = (time) => `${time / longest * 86}%`;
+        const [low, middle, high] = ["low", "median", "high"].map((part) => at(row[`iteration_s_${part}`]));
+        for (const [x1, x2, y1, y2] of [[low, high, 50, 50], [low, low, 25, 75], [high, high, 25, 75], [middle, middle, 10, 90]])
+          drawing.append(make("line", { class: "whisker", x1, x2, y1: `${y1}%`, y2: `${y2}%` }));
+        left = Math.max(left, row.iteration_s_high / longest * 86);
+      }
       drawing.append(make("text", { x: `${left}%`, dx: 7, y: "50%", "dominant-baseline": "central" }, `${row.iteration_s.toFixed(decimals)} s`));
       explain(bar, runTitle(row), runLines(row));
       panel.append(bar);

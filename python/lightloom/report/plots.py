@@ -48,7 +48,11 @@ STYLE: dict[Any, Any] = {
 
 
 def bars(result: Result) -> Figure:
-    """Plot the iteration time [s] of each run, split by cause; one panel a bandwidth."""
+    """Plot the iteration time [s] of each run, split by cause; one panel a bandwidth.
+
+    With several draws a bar is the first; whiskers are the 5th to the 95th percentile of all, with
+    the median.
+    """
     rows = result.rows
     rates = list(dict.fromkeys(row["bandwidth_gbps"] for row in rows))
     tallest = max(sum(row["bandwidth_gbps"] == rate for row in rows) for rate in rates)
@@ -58,7 +62,8 @@ def bars(result: Result) -> Figure:
         figure = Figure((max(5.5, 1.6 + 2.3 * columns), 1.5 + lines * (0.55 + 0.34 * tallest)))
         figure.set_layout_engine("constrained")
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False)
-        longest = max(row["iteration_s"] for row in rows) or 1.0
+        longest = max(max(row["iteration_s"], row.get("iteration_s_high") or 0) for row in rows)
+        longest = longest or 1.0
         decimals = max(0, 2 - math.floor(math.log10(longest)))
         for place, rate in enumerate(rates):
             axes = grid[place // columns][place % columns]
@@ -70,7 +75,10 @@ def bars(result: Result) -> Figure:
                 left += width
             for y, row in enumerate(some):
                 text = f"{row['iteration_s']:.{decimals}f}"
-                axes.text(row["iteration_s"] + longest * 0.015, y, text, va="center", fontsize=8.5)
+                right = max(row["iteration_s"], row.get("iteration_s_high") or 0)
+                axes.text(right + longest * 0.015, y, text, va="center", fontsize=8.5)
+                if "iteration_s_median" in row:
+                    _whisker(axes, y, *(row[f"iteration_s_{p}"] for p in ("low", "median", "high")))
             first = place % columns == 0
             axes.set_yticks(range(len(some)), [row["fabric"] if first else "" for row in some])
             for label in axes.get_yticklabels():
@@ -90,6 +98,13 @@ def bars(result: Result) -> Figure:
         figure.legend(handles=patches, loc="outside upper left", ncols=len(CAUSES),
                       handlelength=0.9, handleheight=0.9, columnspacing=1.6)  # fmt: skip
     return figure
+
+
+def _whisker(axes: Axes, y: float, low: float, middle: float, high: float) -> None:
+    """Draw the interval of several draws over the bar of the first, with their median."""
+    axes.plot([low, high], [y, y], color=INK, linewidth=1.1)
+    for x, half in ((low, 0.14), (high, 0.14), (middle, 0.28)):
+        axes.plot([x, x], [y - half, y + half], color=INK, linewidth=1.1)
 
 
 def pareto(result: Result) -> Figure:

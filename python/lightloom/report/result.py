@@ -7,7 +7,6 @@ Checked: every missing file, missing column and wrong type gives one `InputError
 
 from __future__ import annotations
 
-import html
 import math
 import shutil
 import tomllib
@@ -25,6 +24,8 @@ from lightloom.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from lightloom.verdict import Verdict
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "flag": pa.bool_()}
 
@@ -123,6 +124,17 @@ OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
         "total_watts": "real?",
         "watts_source": "text?",
         "watts_date": "text?",
+    },
+    "draws": {
+        "run": "text",
+        "fabric": "text",
+        "bandwidth_gbps": "real",
+        "draw": "whole",
+        "seed": "whole",
+        "trace": "text",
+        "profile": "text",
+        "prices": "text",
+        "iteration_s": "real",
     },
 }
 
@@ -309,6 +321,22 @@ class Result:
         """One row a distance: how many packets came so far behind; empty without packets."""
         return self._read("reorder")
 
+    @cached_property
+    def draws(self) -> pa.Table:
+        """One row a run and draw: what was drawn, times [s], dollars. Empty of a single draw."""
+        return self._read("draws")
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """Who wins, by how much, and what would reverse it; None where nothing was compared."""
+        from lightloom.verdict import Verdict
+
+        said = self.info.get("verdict")
+        try:
+            return None if said is None else Verdict.from_json(said)
+        except (KeyError, TypeError):
+            raise InputError(f"{self.place}: {store.INFO}: verdict: cannot be read") from None
+
     @property
     def run_names(self) -> list[str]:
         """The names of the runs, in order."""
@@ -349,7 +377,9 @@ class Result:
             compared = self.info.get("compare")
             asked = compared.get("runs") if isinstance(compared, dict) else None
             of = f" of {asked}" if asked else ""
-            said.append(f"INTERRUPTED: {len(self.rows)}{of} runs")
+            draws = self.info.get("draws")
+            whole = max(1, draws["done"]) if isinstance(draws, dict) else 1
+            said.append(f"INTERRUPTED: {len(self.rows) * whole}{of} runs")
         reduced = self.info.get("reduced")
         if isinstance(reduced, dict):
             few, own = reduced.get("micro_batches"), reduced.get("of")
@@ -403,6 +433,12 @@ class Result:
 
         return plots.pareto(self)
 
+    def price_map(self) -> Figure:
+        """Plot who wins over the price of a GPU and of a switch port, with the prices here."""
+        from lightloom.report import price_map
+
+        return price_map.price_map(self)
+
     def heatmap(
         self, run: str | None = None, layer: int | None = None, micro_batch: int | None = None
     ) -> Figure:
@@ -429,30 +465,24 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the comparison as a table in a notebook."""
+        from lightloom.page import rows_table
         from lightloom.report.terminal import COLUMNS as SHOWN
         from lightloom.report.terminal import cells
 
-        head = "".join(f"<th>{html.escape(' '.join(c.heading.split()))}</th>" for c in SHOWN)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells(row)) + "</tr>"
-            for row in self.rows
-        )
-        return (
-            f"<p>{html.escape(self.title)}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        headings = [" ".join(column.heading.split()) for column in SHOWN]
+        return rows_table(self.title, headings, map(cells, self.rows))
 
     def _read(self, name: str) -> pa.Table:
         """Read a table and check what a report needs of it."""
-        if self.directory is None:
+        if self.directory is None and (name in self._tables or name not in OPTIONAL_COLUMNS):
             return self._tables[name]
-        path = self.directory / f"{name}.parquet"
         columns = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
-        if name in OPTIONAL_COLUMNS and not path.exists():
+        path = self.directory and self.directory / f"{name}.parquet"
+        if path is None or (name in OPTIONAL_COLUMNS and not path.exists()):
             return pa.schema(
                 [(key, _TYPES[rule.removesuffix("?")]) for key, rule in columns.items()]
             ).empty_table()
-        table = store.read_table(self.directory, name)
+        table = store.read_table(path.parent, name)
         missing = [column for column in columns if column not in table.column_names]
         if missing:
             raise InputError(
