@@ -70,6 +70,8 @@ pub(crate) struct Marks {
     firsts: Vec<u32>,
     /// All-to-alls by block, in turn.
     sequences: BTreeMap<(u32, u32), Vec<u32>>,
+    /// Whether any all-to-all leaves a server.
+    spans: bool,
     /// An iteration if nothing that is sent took any time.
     compute: Time,
     /// Of each of `firsts` its time inside servers, or nothing: the same on every fabric.
@@ -139,6 +141,7 @@ impl Marks {
             window[at] = std::mem::take(computed.entry(block).or_default());
             sequences.entry(block).or_default().push(task);
         }
+        let spans = busiest.iter().any(|&[server, _]| server > 0);
         let mut marks = Marks {
             order,
             busiest,
@@ -146,6 +149,7 @@ impl Marks {
             like,
             firsts,
             sequences,
+            spans,
             compute: Time::ZERO,
             inside: OnceLock::new(),
             bounds: Mutex::default(),
@@ -293,6 +297,10 @@ impl Workload {
             }
         }
         let kind = spec.fabric.kind();
+        // Where no all-to-all leaves a server, nothing beside one is to be expected.
+        let regions = fabric.regions() as usize;
+        let nothing = vec![vec![vec![]; spec.region_servers() as usize]; regions];
+        let earlier: &[_] = if marks.spans { &[] } else { &nothing };
         let medium = (medium::of(kind).begin)(&Setting {
             spec,
             fabric,
@@ -300,7 +308,7 @@ impl Workload {
             plan,
             decided,
             carriers: carried::allowed(spec)?,
-            beside: Beside::default(),
+            beside: Beside { earlier, ..Beside::default() },
             regions: (0..fabric.regions()).collect(),
         })?;
         let standing = Patches { patches: medium.standing(), ..Patches::default() };

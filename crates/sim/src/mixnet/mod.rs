@@ -188,12 +188,12 @@ impl<'a> Optical<'a> {
             optical.alone = traffic::alone(&mut optical.ledger, job.graph, job.gating, of);
         }
         // A block's all-to-alls are chained, so any topological order has them in order.
-        for task in job.graph.topological_order().unwrap_or_default() {
+        let serves = optical.serves();
+        let order = serves.then(|| job.graph.topological_order()).flatten().unwrap_or_default();
+        for task in order {
             if let Some(Comm::AllToAll { block, .. }) = job.graph.communication(task) {
-                if optical.serves() {
-                    let region = optical.region(*block);
-                    optical.regions[region].sequence.push(task);
-                }
+                let region = optical.region(*block);
+                optical.regions[region].sequence.push(task);
             }
         }
         let first = optical.regions.iter().position(|region| !region.sequence.is_empty());
