@@ -296,6 +296,9 @@ class Memory(Section):
     """Bytes of a logit while the loss is taken, its gradient and copies included."""
     expert_load: Ratio
     """Tokens that the fullest GPU's experts receive, over an even load."""
+    swiglu_bytes: Literal[1, 2, 4] | None = None
+    """Bytes of an element of gate and up as they are kept for the backward pass: 1 at 8 bits
+    (DeepSeek-V3, Section 3.3.3). Unless given, as activations are."""
     overhead: Annotated[Size, Field(ge=0, le=1 << 40, serialization_alias="overhead_bytes")]
     """What is there besides tensors: the GPU's context, libraries, communicators."""
     oversize: Literal["refuse", "allow"]

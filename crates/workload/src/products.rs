@@ -19,6 +19,15 @@ pub enum Efficiency {
 }
 
 impl Efficiency {
+    /// The name in specifications.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Efficiency::Share => "share",
+            Efficiency::Shape => "shape",
+            Efficiency::Training => "training",
+        }
+    }
+
     /// Whether products take their time by their shapes.
     pub const fn by_shape(self) -> bool {
         !matches!(self, Efficiency::Share)
@@ -118,22 +127,24 @@ impl Products {
         if self.efficiency == Efficiency::Share {
             return Ok(());
         }
-        require(
-            self.scores > 0.0 || !self.attention.is_empty(),
-            "compute.efficiency",
-            "shape",
-            || "needs compute.scores_efficiency".into(),
-        )?;
+        let (key, name) = ("compute.efficiency", self.efficiency.as_str());
+        require(self.scores > 0.0 || !self.attention.is_empty(), key, name, || {
+            "needs compute.scores_efficiency".into()
+        })?;
+        let most = match self.efficiency {
+            Efficiency::Training => "compute.matmul_sustained",
+            _ => "compute.matmul_ceiling",
+        };
         let missing = |precision, ceiling: f64| {
             let known = ceiling > 0.0 && self.sms > 0;
             !known && !self.matmul.iter().any(|entry| entry.shape.precision == precision)
         };
-        require(!missing(Precision::Bf16, self.ceiling), "compute.efficiency", "shape", || {
-            "needs compute.sms and compute.matmul_ceiling, or measured products".into()
+        require(!missing(Precision::Bf16, self.ceiling), key, name, || {
+            format!("needs compute.sms and {most}, or measured products")
         })?;
         let fp8 = fp8 && missing(Precision::Fp8, self.ceiling_fp8);
-        require(!fp8, "compute.efficiency", "shape", || {
-            "needs compute.sms and compute.matmul_ceiling_fp8, or measured products".into()
+        require(!fp8, key, name, || {
+            format!("needs compute.sms and {most}_fp8, or measured products")
         })
     }
 }
