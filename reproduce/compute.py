@@ -1,8 +1,8 @@
 """Put tables into docs/compute.md: times by shape, and whole trainings, beside what was published.
 
-``python reproduce/compute.py products`` puts the curve beside DeepGEMM's table, ``trainings`` the
-utilisation of four trainings beside what their publications say, with and without communication.
-No constant of the curve was chosen on either.
+``python reproduce/compute.py products`` puts the curve beside DeepGEMM's table, ``benchmarks``
+times beside measured trainings (``benchmarks.py``), ``trainings`` the utilisation of four trainings
+beside what their publications say, with and without communication. No constant was chosen on any.
 """
 
 from __future__ import annotations
@@ -14,17 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks import COLLECTIVES, FREE, TRAINING, benchmarks
 from lightloom import Scenario, _core, simulate
 from lightloom.runs.scenario import speed
 from tables import DOCS, put
-
-# A network without a time of its own.
-FREE = {
-    "fabric.link_bandwidth": "10 Tbps",
-    "fabric.link_delay": "0 s",
-    "cluster.scale_up_bandwidth": "12.5 TB/s",
-    "cluster.scale_up_delay": "0 s",
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +77,10 @@ DEEPSEEK = {
     "compute.products": "fp8",
 }
 # Times by shape go with these.
-SHARES = ("compute.matmul_ceiling", "compute.matmul_ceiling_fp8", "compute.scores_efficiency")
+SHARES = (
+    "compute.matmul_ceiling", "compute.matmul_ceiling_fp8", "compute.matmul_sustained",
+    "compute.matmul_sustained_fp8", "compute.scores_efficiency",
+)  # fmt: skip
 
 
 def shares(job: Scenario, of: float) -> dict[str, float]:
@@ -163,23 +159,29 @@ def products() -> Iterator[tuple[str, ...]]:
 
 
 def trainings() -> Iterator[tuple[str, ...]]:
-    """Yield a row a training: its utilisation as published, and as found in four ways."""
+    """Yield a row a training: its utilisation as published, and as found in five ways."""
     yield (
-        "training", "published", "by shape", "error", "without communication",
-        "ceilings a tenth lower", "half of the peak for all", "tokens/s a GPU",
+        "training", "published", "by shape", "`training`", "collectives as measured",
+        "without communication", "half of the peak for all", "tokens/s a GPU",
     )  # fmt: skip
     for one in TRAININGS:
-        by_shape = {"compute.efficiency": "shape"}
-        shape = _speed(one, by_shape)
-        free = _speed(one, {**by_shape, **FREE})
-        lower = _speed(one, {**by_shape, **shares(_job(one), 0.9)})
-        found = shape["mfu"]
+        free = all(one.values.get(key) == value for key, value in FREE.items())
+        collectives = {} if free else COLLECTIVES[_job(one).compute.gpu]
+        shape = _speed(one, {"compute.efficiency": "shape"})
+        training = _speed(one, TRAINING)
+        found = _speed(one, {**TRAINING, **collectives})
+        bare = _speed(one, {**TRAINING, **FREE})
+
+        def beside(mfu: float, published: float = one.published) -> str:
+            return f"{mfu:.1%} ({mfu / published - 1:+.0%})"
+
         cells = (
-            one.name, f"{one.published:.1%}", f"{found:.1%}", f"{found / one.published - 1:+.0%}",
-            f"{free['mfu']:.1%}", f"{lower['mfu']:.1%}", f"{_speed(one, {})['mfu']:.1%}",
-            f"{shape['tokens_per_s_per_gpu']:.0f}",
+            one.name, f"{one.published:.1%}",
+            *(beside(way["mfu"]) for way in (shape, training, found)),
+            f"{bare['mfu']:.1%}", f"{_speed(one, {})['mfu']:.1%}",
+            f"{found['tokens_per_s_per_gpu']:.0f}",
         )  # fmt: skip
-        print(*cells, f"full {shape['mfu_full_attention']:.3f}", sep="; ", file=sys.stderr)
+        print(*cells, f"full {found['mfu_full_attention']:.3f}", sep="; ", file=sys.stderr)
         yield cells
 
 
@@ -217,4 +219,5 @@ def _filled(one: Training, split: dict[str, int]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     table = sys.argv[1]
-    put("compute", table, {"products": products, "trainings": trainings}[table]())
+    tables = {"products": products, "benchmarks": benchmarks, "trainings": trainings}
+    put("compute", table, tables[table]())

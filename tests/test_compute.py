@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -73,6 +76,84 @@ def test_every_gpu_says_what_it_knows(gpu: str) -> None:
             for p in ("bf16", "fp8")
         )
         assert 0.4 < fast / slow < 0.95
+
+
+@pytest.mark.parametrize("gpu", presets.names("gpus"))
+def test_a_training_needs_the_rate_that_lasts(gpu: str) -> None:
+    training = {"gpu": gpu, "efficiency": "training"}
+    known = job(compute={"gpu": gpu}).compute
+    if known.matmul_sustained is None:
+        with pytest.raises(InputError, match=r"needs compute\.sms and compute\.matmul_sustained"):
+            job(compute=training)
+        return
+    assert known.matmul_ceiling and known.matmul_sustained < known.matmul_ceiling
+    core = job(compute=training).to_core()["compute"]["products"]
+    assert core["ceiling"] == known.matmul_sustained
+    assert core["ceiling_fp8"] == known.matmul_sustained_fp8
+    slower = known.matmul_sustained / known.matmul_ceiling
+    assert core["scores"] == pytest.approx(known.scores_efficiency * slower)
+    assert (core["gradient_bytes"], core["loss_bytes"]) == (4, 52)
+    assert set(origins(job(compute=training)).values()) == {"shape", "roofline"}
+
+
+def test_each_term_of_a_training_takes_time() -> None:
+    def took(**more: Any) -> float:
+        values = {"compute.efficiency": "training", **more}
+        row = simulate(job().with_(values), progress=False).rows[0]
+        return float(row["compute_s"])
+
+    whole = took()
+    assert took(**{"compute.efficiency": "shape"}) < whole
+    for key, less in (
+        ("compute.matmul_sustained", 0.803),
+        ("memory.gradient_bytes", 2),
+        ("compute.loss_bytes", 0),
+    ):
+        assert took(**{key: less}) < whole, key
+        # By shape alone nothing reads them.
+        shape = {"compute.efficiency": "shape"}
+        assert took(**shape, **{key: less}) == took(**shape)
+
+
+def test_a_training_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["simulate", "mixtral-8x7b", "--set", "cluster.gpus=128", "--micro-batches", "4"]
+    asked = [*small, "--set", "compute.efficiency=training"]
+    assert run([*asked, "--set", "compute.gpu=b200"]) == 2
+    err = capsys.readouterr().err
+    assert err == (
+        'error: command line: compute.efficiency = "training": needs compute.sms and '
+        "compute.matmul_sustained, or measured products: compute.md\n"
+    )
+    assert run([*asked, "--set", "compute.loss_bytes=-1"]) == 2
+    assert "compute.loss_bytes = -1: must be" in capsys.readouterr().err
+    assert run([*asked, "--out", str(tmp_path / "out")]) == 0
+    info = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    assert {row["origin"] for row in info["compute_origins"]} == {"shape", "roofline"}
+
+
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "reproduce"))
+    for name in ("benchmarks", "tables"):
+        sys.modules.pop(name, None)
+    return importlib.import_module("benchmarks")
+
+
+def test_measured_trainings_are_met(benchmarks: ModuleType) -> None:
+    """Dense ones of one framework within 6 %; a server that sends next to nothing within 5 %."""
+    rows = benchmarks.measured()
+    assert all(row["source"] for row in rows)
+    # The trainings that times are judged on are not among them.
+    judged = ("405b", "mixtral-8x22b", "qwen2", "deepseek")
+    assert not [row for row in rows if any(name in row["model"] for name in judged)]
+    alone = [row for row in rows if row["gpus"] == "8" and row["kind"] == "dense"]
+    assert len(alone) == 2
+    dense = [row for row in rows if row["kind"] == "dense" and int(row["gpus"]) <= 64]
+    for row in dense:
+        found = benchmarks.step_s(row, benchmarks.TRAINING) / float(row["step_s"])
+        assert abs(found - 1) < 0.06, (row["training"], found)
+        by_shape = benchmarks.step_s(row, {"compute.efficiency": "shape"})
+        assert by_shape < 0.94 * float(row["step_s"])
 
 
 def test_another_gpu_forgets_what_the_first_brought() -> None:

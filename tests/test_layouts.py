@@ -12,6 +12,7 @@ from lightloom import InputError, Scenario
 from lightloom.cli import run
 from lightloom.layouts import Chosen, Layout, choose, legal
 from lightloom.resolve import load_job, load_scenario
+from lightloom.runs.scenario import speed
 
 CONFIG = {
     "architectures": ["MixtralForCausalLM"],
@@ -141,6 +142,11 @@ def test_the_command_lists_and_says_why(config: str, capsys: pytest.CaptureFixtu
     ran = [one for one in told["layouts"] if one["iteration_s"] is not None]
     assert len(ran) == 3 and told["layouts"][:3] == ran
     assert len(told["layouts"]) == told["legal"]
+    # Utilisation goes with tokens: here as for a job in that layout.
+    rates = {one["mfu"] / one["tokens_per_s_per_gpu"] for one in told["layouts"]}
+    assert max(rates) == pytest.approx(min(rates)) and "MFU" in shown
+    fast = speed(load_job(config, {**SMALL, "compute.gpu": "h200"}).scenario, 1.0)
+    assert max(rates) == pytest.approx(fast["mfu"] / fast["tokens_per_s_per_gpu"])
 
 
 def test_a_dense_model_has_no_experts_to_lay_out() -> None:

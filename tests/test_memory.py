@@ -177,3 +177,35 @@ def test_each_of_several_jobs_is_checked() -> None:
         JobsSpec.load(tables)
     spec = JobsSpec.load(tables, {"memory.oversize": "allow"})
     assert [memory.held(job.scenario).fits for job in spec.jobs] == [True, False]
+
+
+def test_nothing_runs_that_was_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the core refuses is an error, also where it is asked about memory alone."""
+
+    def refuse(_text: str) -> str:
+        raise ValueError("memory.swiglu_bytes = 1: unknown")
+
+    monkeypatch.setattr("lightloom._core.job_memory", refuse)
+    with pytest.raises(InputError, match=r"memory\.swiglu_bytes: unknown"):
+        job()
+    # A failure is none: it is not taken for a job that fits.
+    monkeypatch.setattr("lightloom._core.job_memory", lambda _text: "no answer")
+    with pytest.raises(Exception, match=r"Expecting value"):
+        memory.held_in(memory.core_form(job(**{"memory.oversize": "allow"})))
+
+
+def test_gate_and_up_at_8_bits_take_less() -> None:
+    """DeepSeek-V3 as its report trains it, of which SwiGLU's inputs are the largest part."""
+    trained = {
+        "parallelism.ep": 64, "parallelism.pp": 16, "parallelism.tp": 1, "cluster.gpus": 1024,
+        "training.micro_batch": 1, "training.micro_batches": 32, "training.dispatch_bytes": 1,
+        "training.overlap": "dualpipe", "training.recompute": "selective",
+        "training.recompute_modules": ["norms", "activations", "mla_up_proj"],
+        "compute.gpu": "h800", "compute.products": "fp8", "memory.oversize": "allow",
+    }  # fmt: skip
+    wide = memory.held(Scenario.preset("deepseek-v3", **trained)).fullest
+    eight = {**trained, "memory.swiglu_bytes": 1}
+    narrow = memory.held(Scenario.preset("deepseek-v3", **eight)).fullest
+    assert narrow.parts["experts"] < 0.75 * wide.parts["experts"]
+    assert narrow.total < wide.total
+    assert narrow.parts["norms"] == wide.parts["norms"]

@@ -34,6 +34,8 @@ OF_GPU = (
     "compute.sms",
     "compute.matmul_ceiling",
     "compute.matmul_ceiling_fp8",
+    "compute.matmul_sustained",
+    "compute.matmul_sustained_fp8",
 )
 # What a device's preset may bring, and need not.
 TRANSCEIVERS = ("fabric.ocs.activation",)

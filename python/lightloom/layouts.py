@@ -106,6 +106,12 @@ class Chosen:
     gpus: int
     capacity: int | None
     """Memory of a GPU [B], if it is known."""
+    utilisation_s: float = 0.0
+    """Model FLOPs utilisation at one token a second and GPU [s]."""
+
+    def mfu(self, one: Rated) -> float:
+        """Model FLOPs utilisation of a layout, with a causal mask (`lightloom.runs.scenario`)."""
+        return self.utilisation_s * one.pace / self.gpus
 
     @property
     def best(self) -> Rated | None:
@@ -189,6 +195,8 @@ def choose(
     InputError
         If the job cannot be, whatever its layout.
     """
+    from lightloom.runs.scenario import speed
+
     base, run = _base(make)
     layouts = list(legal(base))
     rated = sorted(_rated(base, layouts), key=lambda one: (not one.fits, -one.pace))
@@ -209,6 +217,8 @@ def choose(
     return Chosen(
         tuple(ran + rest), len(layouts), len(fitting), base.cluster.gpus,
         None if capacity is None else int(capacity),
+        # Tokens and GPUs leave the ratio of the two, which no layout changes.
+        (of_one := speed(base, 1.0))["mfu"] / of_one["tokens_per_s_per_gpu"],
     )  # fmt: skip
 
 

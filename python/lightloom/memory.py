@@ -40,6 +40,10 @@ NAMES = {
 }
 
 
+class RefusedError(ValueError):
+    """The core does not count a job's memory: it refuses the job, with a key and a reason."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """What a GPU of a stage holds at the fullest moment [B]."""
@@ -79,7 +83,7 @@ def held(scenario: Scenario, recompute: str | None = None) -> Held:
 
     Raises
     ------
-    ValueError
+    RefusedError
         If the core refuses the job.
     """
     core = core_form(scenario)
@@ -90,7 +94,13 @@ def held(scenario: Scenario, recompute: str | None = None) -> Held:
 
 def misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Yield what does not fit in the memory of a GPU, unless that is allowed."""
-    found = None if scenario.memory.oversize == "allow" else _checked(scenario)
+    try:
+        found = None if scenario.memory.oversize == "allow" else _checked(scenario)
+    except RefusedError as error:
+        # Nothing runs that was not counted: what the core refuses here is an error, not a pass.
+        key, _, reason = str(error).partition(": ")
+        yield key.partition(" = ")[0], reason or str(error)
+        return
     if found is None:
         return
     if found.fits:
@@ -127,12 +137,7 @@ def notes(scenario: Scenario) -> Iterator[str]:
 
 def _checked(scenario: Scenario) -> Held | None:
     """Return what a job's GPUs hold, if there is something to compare it with."""
-    if scenario.compute.memory is None:
-        return None
-    try:
-        return held(scenario)
-    except ValueError:
-        return None  # what the core refuses it says itself when the job is run
+    return None if scenario.compute.memory is None else held(scenario)
 
 
 def shortage(found: Held, scenario: Scenario) -> str:
@@ -157,6 +162,7 @@ def core_form(scenario: Scenario) -> dict[str, Any]:
     training["sequence_parallel"] = parallelism.pop("sequence_parallel")
     memory = scenario.memory.model_dump(**by_alias)
     del memory["oversize"]
+    memory["swiglu_bytes"] = memory["swiglu_bytes"] or 0
     plain = compute.to_core(compute.model_dump(**by_alias))
     if "products" in plain:
         plain["products"]["efficiency"] = "share"  # which needs no times
@@ -170,8 +176,13 @@ def core_form(scenario: Scenario) -> dict[str, Any]:
 
 
 def held_in(core: Mapping[str, Any]) -> Held:
-    """Return what the GPUs of a job hold, as `core_form` has it; ValueError if it is none."""
-    answer = json.loads(_core.job_memory(json.dumps(core)))
+    """Return what the GPUs of a job hold, as `core_form` has it; RefusedError if it is none."""
+    asked = json.dumps(core)
+    try:
+        text = _core.job_memory(asked)
+    except ValueError as error:
+        raise RefusedError(str(error)) from None
+    answer = json.loads(text)
     stages = tuple(Stage(**stage) for stage in answer["stages"])
     capacity = core["memory"]["capacity_bytes"] or None
     fullest = stages[answer["fullest"]]
@@ -243,5 +254,5 @@ def _least(core: Mapping[str, Any], gpus: int, key: str) -> str | None:
 def _fits(core: Mapping[str, Any]) -> bool:
     try:
         return held_in(core).fits
-    except ValueError:
+    except RefusedError:  # a change that makes no job is no cure
         return False

@@ -260,6 +260,8 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         core = super().to_core()
         del core["prices"], core["power"], core["money"], core["memory"]
         core["compute"] = self.compute.to_core(core["compute"])
+        if self.compute.efficiency == "training":
+            core["compute"]["products"]["gradient_bytes"] = self.memory.gradient_bytes
         del core["gating"]["trace"], core["gating"]["knobs"]
         core["model"] = self.model.to_core()
         core["parallelism"]["dp"] = self.dp

@@ -202,9 +202,10 @@ class Compute(Section):
     """Times instead of the roofline's: a preset, or a file of `measured`, `matmul` and `attention`
     entries (TOML, or CSV of the first). With `efficiency = "share"` matrix products that it leaves
     out take as many times the roofline as those that it has."""
-    efficiency: Literal["share", "shape"]
+    efficiency: Literal["share", "shape", "training"]
     """What matrix products reach: `share`: all the same, `matmul_efficiency`. `shape`: by their
-    sizes, as measured (`matmul`, `attention`), or by the curve of compute.md where nothing was."""
+    sizes, as measured (`matmul`, `attention`), or by the curve of compute.md where nothing was.
+    `training`: by their sizes at the rates that last, with what a training does besides."""
     products: Literal["bf16", "fp8"]
     """Precision of the layers' products with weights. Attention's scores, router and head stay
     `bf16` (DeepSeek-V3, Section 3.3.1); memory and what is sent are `training`'s."""
@@ -218,6 +219,14 @@ class Compute(Section):
     """Most of `peak_flops` that large products were measured to reach; read by `shape`."""
     matmul_ceiling_fp8: Share | None = None
     """Most of `peak_fp8` that they were."""
+    matmul_sustained: Share | None = None
+    """Share of `peak_flops` that large products reach for long, where power bounds the clock; read
+    by `training` in place of `matmul_ceiling`."""
+    matmul_sustained_fp8: Share | None = None
+    """Share of `peak_fp8` that they do."""
+    loss_bytes: Annotated[int, Field(ge=0, le=1024)]
+    """Bytes that the loss reads and writes for each logit, forward and backward; read by
+    `training`."""
     scores_efficiency: Share
     """Most of `peak_flops` that fused attention reaches on long sequences; read by `shape`."""
     memory: Annotated[Size, Field(gt=0, le=1 << 50)] | None = None
@@ -242,6 +251,10 @@ class Compute(Section):
     def to_core(self, plain: dict[str, Any]) -> dict[str, Any]:
         """Return what the compiled core reads, from the same in the user's words."""
         del plain["table"], plain["memory"]
+        lasting = {
+            "bf16": plain.pop("matmul_sustained") or 0.0,
+            "fp8": plain.pop("matmul_sustained_fp8") or 0.0,
+        }
         named = {
             "efficiency": plain.pop("efficiency"),
             "precision": plain.pop("products"),
@@ -250,9 +263,17 @@ class Compute(Section):
             "ceiling_fp8": plain.pop("matmul_ceiling_fp8") or 0.0,
             "sms": plain.pop("sms") or 0,
             "scores": plain.pop("scores_efficiency"),
+            "loss_bytes": plain.pop("loss_bytes"),
             "matmul": [_timed(entry) for entry in plain.pop("matmul")],
             "attention": [_timed(entry) for entry in plain.pop("attention")],
         }
+        if self.efficiency == "training":
+            if self.matmul_ceiling:
+                # Attention was measured with pauses, as the ceiling was with short runs.
+                named["scores"] *= min(1.0, lasting["bf16"] / self.matmul_ceiling)
+            named |= {"ceiling": lasting["bf16"], "ceiling_fp8": lasting["fp8"]}
+        else:
+            del named["loss_bytes"]
         if self.efficiency != "share" or self.products != "bf16":
             plain["products"] = named
         return plain
@@ -278,6 +299,9 @@ class Memory(Section):
     """Bytes of a logit while the loss is taken, its gradient and copies included."""
     expert_load: Ratio
     """Tokens that the fullest GPU's experts receive, over an even load."""
+    swiglu_bytes: Literal[1, 2, 4] | None = None
+    """Bytes of an element of gate and up as they are kept for the backward pass: 1 at 8 bits
+    (DeepSeek-V3, Section 3.3.3). Unless given, as activations are."""
     overhead: Annotated[Size, Field(ge=0, le=1 << 40, serialization_alias="overhead_bytes")]
     """What is there besides tensors: the GPU's context, libraries, communicators."""
     oversize: Literal["refuse", "allow"]

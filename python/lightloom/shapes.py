@@ -185,7 +185,8 @@ def _compute(scenario: Scenario) -> Iterator[Misfit]:
                 yield f"compute.{key}", reason
         return
     timed = {entry.dtype for entry in compute.matmul}
-    for dtype, key in (("bf16", "matmul_ceiling"), ("fp8", "matmul_ceiling_fp8")):
+    most = "matmul_sustained" if compute.efficiency == "training" else "matmul_ceiling"
+    for dtype, key in (("bf16", most), ("fp8", f"{most}_fp8")):
         needed = dtype == "bf16" or eight
         known = compute.sms is not None and getattr(compute, key) is not None
         if needed and not known and dtype not in timed:

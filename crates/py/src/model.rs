@@ -149,7 +149,7 @@ pub(crate) fn job_kernels(spec_json: &str, loads: Vec<f64>) -> PyResult<String> 
 }
 
 fn listed(job: &Job, component: Component, pass: Pass, load: f64, kernel: &Kernel) -> Listed {
-    let by_shape = job.compute.products.efficiency == lightloom_workload::Efficiency::Shape;
+    let by_shape = job.compute.products.efficiency.by_shape();
     let (seconds, origin) = match by_shape {
         true => job.compute.kernel_s(kernel),
         false => (0.0, lightloom_workload::Origin::Roofline),

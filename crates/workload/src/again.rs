@@ -89,7 +89,7 @@ impl Job {
 /// How long kernels take, by their shapes or by a share of the peak \[s\].
 fn seconds<'a>(compute: &Compute, kernels: impl Iterator<Item = &'a Kernel>) -> f64 {
     let one = |kernel: &Kernel| match (compute.products.efficiency, kernel) {
-        (Efficiency::Shape, _) => compute.kernel_s(kernel).0,
+        (Efficiency::Shape | Efficiency::Training, _) => compute.kernel_s(kernel).0,
         (Efficiency::Share, Kernel::Product(Product { precision: Precision::Fp8, .. })) => {
             compute.matmul_s(compute.at_bf16(kernel.flops()))
         }

@@ -134,7 +134,7 @@ impl Compute {
             _ => 3,
         };
         let mut origin = if all.kernels.is_empty() { Origin::Roofline } else { Origin::Measured };
-        let mut seconds = self.memory_s(all.other_bytes);
+        let mut seconds = self.memory_s(all.other_bytes) + self.launches_s(all.launches);
         for kernel in &all.kernels {
             let (time, from) = self.kernel_s(kernel);
             seconds += time;

@@ -34,7 +34,7 @@ const TILES: [(u64, u64); 11] = [
 /// The smallest tile that is read as fast as it is multiplied: stated assumption.
 const FULL_RATE_TILE: f64 = 128.0;
 /// From a kernel's launch to its first product, and its end: stated assumption.
-const START_S: f64 = 2e-6;
+pub(crate) const START_S: f64 = 2e-6;
 /// Backward over forward rate of attention, and the length at which half of the rate is reached: cuDNN
 /// on H100, width 128, of 512 to 16,384 tokens (FlashAttention-3, arXiv 2407.08608, Figures 5 and 6).
 const SCORES_BACKWARD: f64 = 0.96;

@@ -47,7 +47,7 @@ impl Job {
         let (mode, products) = (self.training.mode, &self.compute.products);
         let train = mode == Mode::Train;
         let share = products.efficiency == Efficiency::Share;
-        require(train || share, "compute.efficiency", "shape", || {
+        require(train || share, "compute.efficiency", products.efficiency.as_str(), || {
             "is of training.mode = \"train\" alone".into()
         })?;
         require(train || products.precision == Precision::Bf16, "compute.products", "fp8", || {

@@ -70,6 +70,8 @@ pub struct Kernels {
     pub kernels: Vec<Kernel>,
     /// Bytes that cross the memory's interface besides.
     pub other_bytes: f64,
+    /// Kernels that move these.
+    pub launches: u32,
 }
 
 impl Product {

@@ -7,6 +7,7 @@
 //! for its weights'; scores are computed anew (FlashAttention, arXiv 2205.14135, Section 3.1). What is
 //! neither: bytes of norms, residuals, rotary embeddings, activations and of casts to FP8, read and
 //! written once.
+//! What a training does besides is in `besides.rs`.
 //! Ignored: the experts of a rank that get more than others of it; a split of long products over k.
 //! Checked: FLOPs are those of `model.rs`, of every model, split and pass.
 
@@ -46,11 +47,13 @@ impl Job {
                 let [query, key, _] = model.attention.projection_widths();
                 // Of norm and residual a rank has its tokens, or all.
                 let own = hidden * tp / u64::from(self.sequence_shards());
-                list.elements(tokens * (4 * own + 2 * (query + key)) / tp);
+                // Norm, both rotary embeddings, residual.
+                list.elements(tokens * (4 * own + 2 * (query + key)) / tp, 4);
             }
             Component::Gate => {
                 list.product([own, u64::from(model.experts), hidden, 1], half);
-                list.elements(own * hidden * (5 + 2 * u64::from(model.top_k)));
+                // Norm, softmax, choice, permutation and back, residual.
+                list.elements(own * hidden * (5 + 2 * u64::from(model.top_k)), 6);
             }
             Component::Expert => {
                 let shards = u64::from(self.parallelism.expert_shards());
@@ -64,14 +67,18 @@ impl Job {
             Component::DenseMlp => {
                 let width = u64::from(model.dense_intermediate).div_ceil(tp);
                 list.swiglu([tokens, hidden, width, 1], layers);
-                list.elements(own * 4 * hidden);
+                list.elements(own * 4 * hidden, 2);
             }
             Component::Head => {
                 let width = u64::from(model.vocabulary).div_ceil(tp);
                 list.product([tokens, width, hidden, 1], half);
-                list.elements(tokens * width + own * 2 * hidden);
+                list.elements(tokens * width + own * 2 * hidden, 1);
+                list.loss(tokens * width);
             }
-            Component::Embedding => list.elements(2 * tokens * hidden),
+            Component::Embedding => {
+                list.elements(2 * tokens * hidden, 1);
+                list.dense_gradient(u64::from(model.vocabulary).div_ceil(tp) * hidden);
+            }
             Component::Optimizer => {}
         }
         list.found
@@ -113,10 +120,10 @@ impl Job {
 }
 
 /// What is found so far.
-struct List<'a> {
-    job: &'a Job,
-    pass: Pass,
-    found: Kernels,
+pub(crate) struct List<'a> {
+    pub job: &'a Job,
+    pub pass: Pass,
+    pub found: Kernels,
 }
 
 impl List<'_> {
@@ -135,7 +142,7 @@ impl List<'_> {
             Pass::Backward => {
                 push(m, k, n, element);
                 // Added to the gradient that is there.
-                push(n, k, m, 2.0 * f64::from(training.gradient_bytes));
+                push(n, k, m, 2.0 * f64::from(self.job.added_bytes()));
                 // Along both axes of the output's gradient; the stored input is cast anew along
                 // the other one (DeepSeek-V3, Section 3.5.2).
                 casts += 2.0 * cast * of(m, n) + 2.0 * of(m, k);
@@ -148,6 +155,7 @@ impl List<'_> {
         }
         if precision == Precision::Fp8 {
             self.found.other_bytes += casts;
+            self.found.launches += if self.pass == Pass::Backward { 3 } else { 1 };
         }
     }
 
@@ -155,11 +163,12 @@ impl List<'_> {
     fn swiglu(&mut self, [m, hidden, width, groups]: [u64; 4], precision: Precision) {
         self.product([m, 2 * width, hidden, groups], precision);
         self.product([m, hidden, width, groups], precision);
-        self.elements(3 * m * width * groups);
+        self.elements(3 * m * width * groups, 1);
     }
 
-    /// Elements that are read or written besides: forward so many, backward twice.
-    fn elements(&mut self, forward: u64) {
+    /// Elements that are read or written besides: forward so many, backward twice; by so many kernels.
+    fn elements(&mut self, forward: u64, kernels: u32) {
+        self.found.launches += kernels;
         let passes = if self.pass == Pass::Backward { 2.0 } else { 1.0 };
         let element = f64::from(self.job.training.activation_bytes);
         self.found.other_bytes += passes * element * forward as f64;

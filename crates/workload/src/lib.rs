@@ -21,6 +21,7 @@ mod again;
 mod apportion;
 mod assembly;
 mod attention;
+mod besides;
 mod choice;
 pub mod collective;
 mod component;

@@ -1,7 +1,7 @@
 //! Settings of matrix products: how their times are found, and those that were measured. The times: `curve.rs`.
 
 use crate::component::LONGEST;
-use crate::error::{WorkloadError, require};
+use crate::error::{WorkloadError, require, within};
 use crate::kernel::{Precision, Product, Scores};
 use serde::Deserialize;
 
@@ -14,6 +14,24 @@ pub enum Efficiency {
     Share,
     /// By shape: as measured where there are times, by the curve elsewhere.
     Shape,
+    /// By shape, with what a training does besides: [`crate::besides`].
+    Training,
+}
+
+impl Efficiency {
+    /// The name in specifications.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Efficiency::Share => "share",
+            Efficiency::Shape => "shape",
+            Efficiency::Training => "training",
+        }
+    }
+
+    /// Whether products take their time by their shapes.
+    pub const fn by_shape(self) -> bool {
+        !matches!(self, Efficiency::Share)
+    }
 }
 
 /// Settings of matrix products; by default all take a share of the peak.
@@ -41,6 +59,12 @@ pub struct Products {
     /// Most of `peak_flops` that fused attention reaches, forward.
     #[serde(default)]
     pub scores: f64,
+    /// Bytes of a weight's gradient as it is added up; read by [`Efficiency::Training`].
+    #[serde(default)]
+    pub gradient_bytes: u32,
+    /// Bytes that the loss reads and writes for each logit, forward and backward; read by it, too.
+    #[serde(default)]
+    pub loss_bytes: u32,
     /// Products whose time was measured.
     #[serde(default)]
     pub matmul: Vec<MatmulTime>,
@@ -81,6 +105,8 @@ impl Products {
                 "must be above 0 and at most 1".into()
             })?;
         }
+        within("memory.gradient_bytes", self.gradient_bytes, 0..=8)?;
+        within("compute.loss_bytes", self.loss_bytes, 0..=1024)?;
         let fp8 = self.precision == Precision::Fp8;
         require(!fp8 || self.peak_fp8_flops > 0, "compute.products", "fp8", || {
             "needs compute.peak_fp8: what the GPU multiplies at 8 bits".into()
@@ -101,22 +127,24 @@ impl Products {
         if self.efficiency == Efficiency::Share {
             return Ok(());
         }
-        require(
-            self.scores > 0.0 || !self.attention.is_empty(),
-            "compute.efficiency",
-            "shape",
-            || "needs compute.scores_efficiency".into(),
-        )?;
+        let (key, name) = ("compute.efficiency", self.efficiency.as_str());
+        require(self.scores > 0.0 || !self.attention.is_empty(), key, name, || {
+            "needs compute.scores_efficiency".into()
+        })?;
+        let most = match self.efficiency {
+            Efficiency::Training => "compute.matmul_sustained",
+            _ => "compute.matmul_ceiling",
+        };
         let missing = |precision, ceiling: f64| {
             let known = ceiling > 0.0 && self.sms > 0;
             !known && !self.matmul.iter().any(|entry| entry.shape.precision == precision)
         };
-        require(!missing(Precision::Bf16, self.ceiling), "compute.efficiency", "shape", || {
-            "needs compute.sms and compute.matmul_ceiling, or measured products".into()
+        require(!missing(Precision::Bf16, self.ceiling), key, name, || {
+            format!("needs compute.sms and {most}, or measured products")
         })?;
         let fp8 = fp8 && missing(Precision::Fp8, self.ceiling_fp8);
-        require(!fp8, "compute.efficiency", "shape", || {
-            "needs compute.sms and compute.matmul_ceiling_fp8, or measured products".into()
+        require(!fp8, key, name, || {
+            format!("needs compute.sms and {most}_fp8, or measured products")
         })
     }
 }

@@ -8,7 +8,6 @@ use crate::job::Job;
 use crate::kernel::Precision;
 use crate::model::{Load, Work};
 use crate::pipeline::Pass;
-use crate::products::Efficiency;
 use crate::split::of_weights;
 use crate::training::Mode;
 use lightloom_units::Time;
@@ -93,7 +92,7 @@ impl Profile {
         }
         works.push((Component::Head, model.head_work(load(job.logits()))));
 
-        let by_shape = compute.products.efficiency == Efficiency::Shape;
+        let by_shape = compute.products.efficiency.by_shape();
         if compute.products.precision == Precision::Fp8 {
             for (component, work) in &mut works {
                 let scores = tokens.tokens * model.score_flops(sequence) / tokens.tp;

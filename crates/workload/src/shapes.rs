@@ -126,7 +126,8 @@ fn overlap(model: &Model, p: &Parallelism, training: &Training) -> Result<(), Wo
         _ => schedule != Schedule::ZeroBubble,
     };
     require(fits, key, name, || "has no such training.schedule".into())?;
-    // Megatron-Core refuses it too: a pair's order is of one forward and one backward.
+    // A pair's order is of one forward and one backward; Megatron-Core refuses it, too
+    // (`transformer_config.py`, `overlap_moe_expert_parallel_comm`).
     let full = training.recompute == Recompute::Full;
     require(!full, "training.recompute", "full", || {
         format!("is not possible with training.overlap = \"{name}\"")

@@ -72,6 +72,7 @@ def _as_json(chosen: Chosen) -> dict[str, Any]:
                 "estimate_s": one.estimate_s,
                 "iteration_s": one.iteration_s,
                 "tokens_per_s_per_gpu": one.pace / chosen.gpus,
+                "mfu": chosen.mfu(one),
             }
             for one in chosen.rated
         ],
@@ -95,8 +96,9 @@ def _print(chosen: Chosen) -> None:
         Column("estimate [s]", rank=3),
         Column("iteration [s]", rank=1),
         Column("tokens/s a GPU"),
+        Column("MFU [%]", rank=2),
     ]
-    rows = [_row(one, names, chosen.gpus, GIB) for one in shown]
+    rows = [_row(one, names, chosen, GIB) for one in shown]
     screen.print_table(columns, rows, console)
     left = len(chosen.rated) - len(shown)
     if left:
@@ -104,7 +106,7 @@ def _print(chosen: Chosen) -> None:
     console.print(chosen.reason)
 
 
-def _row(one: Rated, names: tuple[str, ...], gpus: int, gib: int) -> list[str]:
+def _row(one: Rated, names: tuple[str, ...], chosen: Chosen, gib: int) -> list[str]:
     degrees = one.layout.degrees
     return [
         *(str(degrees.get(name, "-")) for name in names),
@@ -113,5 +115,6 @@ def _row(one: Rated, names: tuple[str, ...], gpus: int, gib: int) -> list[str]:
         one.recompute,
         f"{one.estimate_s:.3f}",
         "-" if one.iteration_s is None else f"{one.iteration_s:.3f}",
-        f"{one.pace / gpus:.0f}",
+        f"{one.pace / chosen.gpus:.0f}",
+        f"{100 * chosen.mfu(one):.1f}",
     ]

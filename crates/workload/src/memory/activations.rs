@@ -38,9 +38,10 @@ struct Sizes {
     tp: u128,
     /// GPUs that share an expert.
     etp: u128,
-    /// Bytes of an element, and of one that a product with weights reads.
+    /// Bytes of an element, of one that a product with weights reads, and of gate and up.
     element: u128,
     read: u128,
+    gated: u128,
 }
 
 impl Sizes {
@@ -59,6 +60,10 @@ impl Sizes {
             read: match job.compute.products.precision {
                 Precision::Fp8 => 1,
                 Precision::Bf16 => element,
+            },
+            gated: match memory.swiglu_bytes {
+                0 => element,
+                bytes => bytes.into(),
             },
         }
     }
@@ -100,7 +105,7 @@ impl Job {
         }
         let swiglu = |tokens: u128, width: u128, shards: u128| {
             let product = if kept(Module::Activations) { s.read } else { 0 };
-            tokens * (2 * s.element + product) * width.div_ceil(shards)
+            tokens * (2 * s.gated + product) * width.div_ceil(shards)
         };
         let (mlp, experts, router) = match model.is_moe(layer) {
             true => {

@@ -32,6 +32,9 @@ pub struct Memory {
     pub logits_bytes: u32,
     /// Tokens of the fullest GPU's experts, over an even load.
     pub expert_load: f64,
+    /// Bytes of an element of gate and up as they are kept; 0: as activations are.
+    #[serde(default)]
+    pub swiglu_bytes: u32,
     /// What is there besides tensors \[B\].
     pub overhead_bytes: u64,
 }
@@ -46,6 +49,7 @@ impl Default for Memory {
             optimizer_bytes: 12,
             logits_bytes: 6,
             expert_load: 1.0,
+            swiglu_bytes: 0,
             overhead_bytes: 0,
         }
     }
@@ -60,6 +64,7 @@ impl Memory {
         within("memory.gradient_bytes", self.gradient_bytes, 1..=8)?;
         within("memory.optimizer_bytes", self.optimizer_bytes, 0..=64)?;
         within("memory.logits_bytes", self.logits_bytes, 1..=64)?;
+        within("memory.swiglu_bytes", self.swiglu_bytes, 0..=8)?;
         let load = self.expert_load;
         require((1.0..=1024.0).contains(&load), "memory.expert_load", load, || {
             "must be at least 1 and at most 1024".into()

@@ -74,6 +74,18 @@ fn modules_are_not_kept() {
     assert_eq!(plain, held(&[Module::MlaUpProj]));
 }
 
+/// DeepSeek-V3 (arXiv 2412.19437, Section 3.3.3) keeps the inputs of SwiGLU at 8 bits: of gate and up a
+/// byte each less, of each of four layers.
+#[test]
+fn gate_and_up_may_be_kept_at_8_bits() {
+    let job = dense(768, 2048, 2);
+    let held =
+        |swiglu_bytes| of(&job, &Memory { swiglu_bytes, ..Memory::default() }, 0, &ACTIVATIONS);
+    assert_eq!(held(0), held(2));
+    assert_eq!(held(2) - held(1), 4 * 2 * 1024 * 2048 / 2);
+    assert!(Memory { swiglu_bytes: 9, ..Memory::default() }.validate().is_err());
+}
+
 /// Megatron-LM's distributed optimizer: 18 bytes a parameter without, 6 + 12 / d with; ZeRO's third stage
 /// 16 / d, and what is gathered.
 #[test]
