@@ -229,11 +229,13 @@ class Choice:
         dearer = (pick.network_usd - other.network_usd) / 1e6
         money = f"costs {abs(dearer):.2f} M$ {'more' if dearer > 0 else 'less'} of network"
         word = "faster" if ahead >= 0 else "slower"
-        said = f"The pick is {100 * abs(ahead):.1f} % {word} and {money}"
+        pace = "as fast" if abs(ahead) < 5e-4 else f"{100 * abs(ahead):.1f} % {word}"
+        said = f"The pick is {pace} and {money}"
         per = [_per_dollar(one) for one in (pick, other)]
         if per[0] and per[1]:
             more = 100 * (per[0] / per[1] - 1)
-            said += f"; it gives {more:+.1f} % tokens for a dollar of the cluster"
+            word = "more" if more >= 0 else "fewer"
+            said += f"; it gives {abs(more):.1f} % {word} tokens for a dollar of the cluster"
         return said + "."
 
     def __repr__(self) -> str:

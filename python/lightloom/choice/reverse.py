@@ -222,7 +222,11 @@ def by_times(
         turns.setdefault(cause, []).extend([step] if reverses else [])
     found = []
     for cause, reversing in turns.items():
-        every = ", ".join(step.words for named, step in tried if named == cause)
+        steps = [step for named, step in tried if named == cause]
+        words = [step.words for step in steps]
+        # Of a quantity its ends say what was tried.
+        whole = any(step.factor is None for step in steps) or len(words) < 3
+        every = ", ".join(words) if whole else f"{words[0]} to {words[-1].rpartition(' = ')[2]}"
         at = ", or ".join(step.words for step in _nearest(reversing))
         found.append(Reversal(cause, at or None, every))
     return found
