@@ -156,11 +156,6 @@ def headings(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
-def test_the_readme_promises_no_budget() -> None:
-    """A comparison takes a model and a cluster; nothing takes a budget yet."""
-    assert "budget" not in (ROOT / "README.md").read_text(encoding="utf-8").lower()
-
-
 def test_the_glossary_is_in_order_and_whole() -> None:
     """Words stand in alphabetical order, and a word in italics has an entry."""
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")

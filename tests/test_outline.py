@@ -91,7 +91,7 @@ def test_what_is_kept_is_of_the_same_servers() -> None:
         job.with_(fabric={"preset": "torus"}),
         job.with_({"cluster.scale_up_bandwidth": "90 GB/s"}),
         job.with_({"cluster.gpus_per_server": 16, "cluster.nics_per_server": 16}),
-        job.with_({"cluster.nics_per_server": 4}),
+        job.with_(fabric={"preset": "few-nics", "nics": 4}),
     ]
     shared = workload(job)
     shared.outline(job.to_core_json())
