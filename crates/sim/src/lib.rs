@@ -19,6 +19,7 @@ mod failures;
 mod flits;
 mod jobs;
 mod kinds;
+mod marks;
 mod medium;
 mod merged;
 mod mixnet;

@@ -9,8 +9,8 @@ use crate::critical::{Breakdown, attribute};
 use crate::demand::Demand;
 use crate::error::SimError;
 use crate::failures::{FailurePlan, Health, all_happened};
+use crate::marks::Marks;
 use crate::medium::{self, Decided, Job, MediumKind, Setting};
-use crate::outline::Marks;
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::record::{Progress, Recorder};
@@ -247,10 +247,11 @@ impl Workload {
     /// What of the task graph holds for every fabric on such servers.
     pub(crate) fn marks(&self, cluster: &Cluster) -> Arc<Marks> {
         let (per_server, (rate, delay)) = (cluster.gpus_per_server, cluster.inside());
+        let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
         let mut kept = self.marks.lock().expect("no one panics with it");
         let made = kept
             .entry((per_server, rate, delay))
-            .or_insert_with(|| Arc::new(Marks::new(self, per_server)));
+            .or_insert_with(|| Arc::new(Marks::new(job, per_server)));
         Arc::clone(made)
     }
 
