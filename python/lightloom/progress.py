@@ -64,6 +64,7 @@ class _Shares:
 
     def tell(self, name: str, share: float, now: float) -> None:
         self.shares[name] = share
+        self.total = max(self.total, len(self.shares))
         self.began.setdefault(name, now)
         if share >= 1.0:
             self.took.setdefault(name, now - self.began[name])

@@ -9,6 +9,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from lightloom.choice.result import Choice
     from lightloom.choice.search import Entry
 
@@ -43,11 +45,16 @@ def cells(one: Entry) -> list[str]:
     ]
 
 
-def page(choice: Choice) -> str:
-    """Return the page."""
+def drawn(figure: Figure) -> bytes:
+    """Return a picture as PNG."""
     picture = io.BytesIO()
-    choice.plot().savefig(picture, format="png", dpi=150)
-    data = base64.b64encode(picture.getvalue()).decode("ascii")
+    figure.savefig(picture, format="png", dpi=150)
+    return picture.getvalue()
+
+
+def page(choice: Choice, picture: bytes) -> str:
+    """Return the page, with its picture as PNG in it."""
+    data = base64.b64encode(picture).decode("ascii")
     less = choice.frontier()
     parts = [
         f"<h1>{escape(str(choice.pick.candidate))}</h1>",

@@ -96,12 +96,14 @@ class Raters:
     """
 
     def __init__(self, job: Scenario) -> None:
-        """Read the job's trace."""
+        """Read the job's trace, unless it is generated."""
         self.job = job
         self._tree: dict[str, Any] = json.loads(json.dumps(job.to_open_tree()))
-        trace = load_trace(job)
-        self._trace = {"sha256": trace_digest(trace), "shape": list(trace.counts.shape)}
         self._place = place_of(job)
+        self._trace: dict[str, Any] = self._place  # what is generated is what made it
+        if "shape" not in self._place:
+            trace = load_trace(job)
+            self._trace = {"sha256": trace_digest(trace), "shape": list(trace.counts.shape)}
         self._tasks, _ = sizes(job.to_core())
 
     def layouts(self, rates: Iterable[Rate]) -> Run:

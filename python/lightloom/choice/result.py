@@ -188,15 +188,16 @@ class Choice:
         """
         from dataclasses import replace
 
-        from lightloom.choice.page import page
+        from lightloom.choice.page import drawn, page
 
         place = Path(out)
         with store.create(place, force=force) as draft:
             store.write_tables(draft, {"candidates": self.table})
             job = search.final_job(self.asked.job, self.pick)
             (draft / store.SPEC).write_text(job.to_toml(), encoding="utf-8")
-            self.plot().savefig(draft / "choice.png")
-            (draft / "report.html").write_text(page(self), encoding="utf-8")
+            picture = drawn(self.plot())
+            (draft / "choice.png").write_bytes(picture)
+            (draft / "report.html").write_text(page(self, picture), encoding="utf-8")
             store.write_json(draft / store.INFO, self.info)
         return replace(self, directory=place)
 

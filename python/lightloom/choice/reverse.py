@@ -177,12 +177,13 @@ def variants(
     """
     found: list[tuple[str, Step]] = []
     runs: list[list[Run]] = []
+    own = rating.Raters(job)
     for cause, tried in steps(job, pair).items():
         for step in tried:
             of_fabric = {k: v for k, v in step.values.items() if k.startswith("fabric.")}
             of_job = {k: v for k, v in step.values.items() if k not in of_fabric}
             try:
-                raters = rating.Raters(job.with_(of_job) if of_job else job)
+                raters = rating.Raters(job.with_(of_job)) if of_job else own
             except InputError:
                 continue
             found.append((cause, step))
