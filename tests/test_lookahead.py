@@ -100,10 +100,10 @@ def test_no_price_is_made_up() -> None:
 def test_the_cost_table_shows_them_if_they_are_there(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["cost", "deepseek-v3", "--gpus", "1024", "--bandwidth", "800"]
     assert run([*line, "--fabrics", "mixnet"]) == 0
-    assert "optical" not in capsys.readouterr().out
+    assert "I/O" not in capsys.readouterr().out
     priced = ["--set", 'prices.ocs_port."3.6 Tbps"=520', "--set", 'prices.optical_io."3.6 Tbps"=9']
     assert run([*line, "--fabrics", "mixnet-optical-io", *priced]) == 0
-    assert "optical" in capsys.readouterr().out
+    assert "I/O" in capsys.readouterr().out
     assert run([*line, "--fabrics", "mixnet-optical-io"]) == 2
     assert 'prices.ocs_port."3.6 Tbps"' in capsys.readouterr().err
 

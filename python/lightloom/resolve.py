@@ -250,7 +250,8 @@ def _quotes(stack: LayerStack) -> None:
     tables = [money] if isinstance(money, dict) else []
     for name in ("server", "chassis", "optical"):
         listed = tables[0].get(name) if tables else None
-        tables += [of for of in listed.values() if isinstance(of, dict)] if listed else []
+        if isinstance(listed, dict):
+            tables += [of for of in listed.values() if isinstance(of, dict)]
     for table in tables:
         for key in [key for key in table if key.endswith(("_source", "_date"))]:
             figure, said = table.get(key.rpartition("_")[0]), table[key]

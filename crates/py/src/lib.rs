@@ -170,10 +170,12 @@ mod _core {
         Ok(lines)
     }
 
-    /// The packet switches of a resolved specification by the ports that they use, and how many
-    /// optical switches it has.
+    /// Packet switches that are alike: their rate \[bit/s\], the ports that each uses, how many they are.
+    type Switches = (u64, u64, u64);
+
+    /// The packet switches of a resolved specification, and how many optical switches it has.
     #[pyfunction]
-    fn switches(spec_json: &str) -> PyResult<(Vec<(u64, u64, u64)>, usize)> {
+    fn switches(spec_json: &str) -> PyResult<(Vec<Switches>, usize)> {
         let fabric = lightloom_sim::fabric_without_circuits(&spec(spec_json)?).map_err(raised)?;
         let listed = fabric.switch_ports().into_iter();
         let packet = listed.map(|(rate, ports, count)| (rate.bps(), ports, count)).collect();
