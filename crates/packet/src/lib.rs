@@ -14,21 +14,26 @@
 mod balancer;
 mod circuits;
 mod conn;
+mod ends;
 mod launch;
+mod layout;
 mod link;
 mod net;
 mod overflow;
 mod packet;
 mod receiver;
 mod run;
+mod schedule;
 mod sender;
 mod settings;
+mod shard;
+mod silence;
 mod spec;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod things;
 mod transport;
-mod wheel;
 
 pub use balancer::alone::LoneBalancer;
 pub use balancer::outside::{Choice, PathChooser};

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Links of a path that a packet carries itself; longer ones stand in [`LongPaths`].
-const INLINE: usize = 12;
+const INLINE: usize = 10;
 const PATH: usize = 3 * INLINE;
 
 /// What a packet is for.
@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Notice,
     /// Leave to send one more (NDP).
     Pull,
+    /// A pause frame, or the end of one: no packet of a flow, and it takes no room.
+    Pause,
 }
 
 impl Kind {
@@ -41,8 +43,11 @@ impl Kind {
 pub(crate) struct Packet {
     /// The one behind it in a queue.
     pub next: u32,
-    /// Whose it is.
-    pub conn: u32,
+    /// Whose it is: the sender in its shard, and the receiver in its own.
+    pub from: u32,
+    pub to: u32,
+    /// Tells the connection apart from others that had these places before.
+    pub life: u32,
     pub seq: u32,
     /// When its data packet was sent \[ns\], wrapping.
     pub stamp: u32,
@@ -51,41 +56,60 @@ pub(crate) struct Packet {
     /// The path that it took, as an index into those that its balancer knows.
     pub alternative: u16,
     pub kind: Kind,
-    /// Marked (ECN); on an acknowledgement: its data was.
-    pub marked: bool,
+    flags: u8,
     /// The link that it is on or waits for, as an index into its path.
     pub hop: u16,
     pub hops: u16,
     path: [u8; PATH],
-    /// Travels its path backwards.
-    backwards: bool,
-    /// The sender can send no more before it hears of this one.
-    pub urgent: bool,
 }
+
+/// Marked (ECN); on an acknowledgement: its data was.
+const MARKED: u8 = 1;
+/// Travels its path backwards.
+const BACKWARDS: u8 = 2;
+/// The sender can send no more before it hears of this one.
+const URGENT: u8 = 4;
 
 const FREE: Packet = Packet {
     next: NONE,
-    conn: NONE,
+    from: NONE,
+    to: NONE,
+    life: 0,
     seq: 0,
     stamp: 0,
     size: 0,
     alternative: 0,
     kind: Kind::Data,
-    marked: false,
+    flags: 0,
     hop: 0,
     hops: 0,
     path: [0; PATH],
-    backwards: false,
-    urgent: false,
 };
 
 impl Packet {
+    #[inline]
+    pub fn marked(&self) -> bool {
+        self.flags & MARKED != 0
+    }
+    #[inline]
+    pub fn mark(&mut self, marked: bool) {
+        self.flags = self.flags & !MARKED | if marked { MARKED } else { 0 };
+    }
+    #[inline]
+    pub fn urgent(&self) -> bool {
+        self.flags & URGENT != 0
+    }
+    #[inline]
+    pub fn set_urgent(&mut self, urgent: bool) {
+        self.flags = self.flags & !URGENT | if urgent { URGENT } else { 0 };
+    }
+
     /// Gives it a path; if it is too long to carry, `long` is where it stands in [`LongPaths`].
     #[inline]
     pub fn take(&mut self, links: &[u32], long: u32) {
         self.hops = links.len() as u16;
         self.hop = 0;
-        self.backwards = false;
+        self.flags &= !BACKWARDS;
         if links.len() > INLINE {
             self.path[..4].copy_from_slice(&long.to_le_bytes());
             return;
@@ -98,7 +122,8 @@ impl Packet {
     /// The link at an index of its path.
     #[inline]
     pub fn link(&self, hop: u16, long: &LongPaths) -> u32 {
-        let at = if self.backwards { self.hops - 1 - hop } else { hop } as usize;
+        let backwards = self.flags & BACKWARDS != 0;
+        let at = if backwards { self.hops - 1 - hop } else { hop } as usize;
         let link = if self.hops as usize <= INLINE {
             let p = &self.path[3 * at..3 * at + 3];
             u32::from_le_bytes([p[0], p[1], p[2], 0])
@@ -107,13 +132,13 @@ impl Packet {
             long.0[u32::from_le_bytes([p[0], p[1], p[2], p[3]]) as usize][at]
         };
         // The opposite direction of a link is its neighbour by number.
-        link ^ u32::from(self.backwards)
+        link ^ u32::from(backwards)
     }
 
     /// Sends it back where it came from.
     #[inline]
     pub fn turn(&mut self) {
-        self.backwards = !self.backwards;
+        self.flags ^= BACKWARDS;
         self.hop = 0;
     }
 }

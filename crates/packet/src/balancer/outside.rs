@@ -2,8 +2,10 @@
 //! expects of a balancer (lanes, whether a gap is a loss) stays that of the settings.
 
 use super::plug::Heard;
-use crate::net::Net;
-use lightloom_fabric::{Fabric, LinkId, NicId};
+use crate::conn::Sender;
+use crate::link::Link;
+use crate::shard::Common;
+use lightloom_fabric::{LinkId, NicId};
 use std::fmt::Debug;
 
 /// What a balancer from outside is told of a packet that several paths can take.
@@ -73,25 +75,24 @@ impl<'a> Outside<'a> {
     #[cold]
     pub fn path(
         &mut self,
-        net: &Net,
-        fabric: &Fabric,
-        conn: u32,
+        c: &Common<'_>,
+        links: &[Link],
+        sender: &Sender,
         turn: u32,
         now: u64,
     ) -> Option<u16> {
         if self.refused.is_some() {
             return None;
         }
-        let sender = &net.conns[conn as usize];
         let (source, destination) = (NicId(sender.path.source), NicId(sender.path.destination));
         self.queues.clear();
         for index in 0..sender.path.alternatives {
             self.path.clear();
-            fabric.nic_path(source, destination, u32::from(index), &mut self.path);
-            let waits = |link: &LinkId| net.links[link.0 as usize].queued;
+            c.fabric.nic_path(source, destination, u32::from(index), &mut self.path);
+            let waits = |link: &LinkId| links[c.at(link.0) as usize].queued;
             self.queues.push(self.path.iter().map(waits).sum());
         }
-        let (flow, heard) = &mut self.known[conn as usize];
+        let (flow, heard) = &mut self.known[sender.id as usize];
         let choice = Choice {
             now,
             flow: *flow,

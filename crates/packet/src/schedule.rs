@@ -1,0 +1,204 @@
+//! What is due when: by unit a list of packets on their way to it, by window a list of units that have
+//! something to do in it.
+//!
+//! Packets that arrive at one picosecond go in an order that a hash of the time and of their links gives:
+//! no link is always first, and the order does not depend on which of them was sent first. After them
+//! comes what a unit planned itself, in the order in which it was planned.
+//! Checked against what was put in, on random schedules.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Windows ahead that have lists; what is due later waits in a heap.
+const AHEAD: u64 = 64;
+/// Up to so many arrivals are sorted by insertion.
+const FEW: usize = 32;
+/// In no list.
+const NOWHERE: u64 = u64::MAX;
+
+/// A packet on its way to a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub time: u64,
+    /// Orders those of one time.
+    pub tie: u32,
+    pub packet: u32,
+}
+
+impl Arrival {
+    /// Over a link, by its number, at a time; `tie` is another one for each link.
+    #[inline]
+    pub fn tie(time: u64, link: u32) -> u32 {
+        let salt = (time.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32;
+        let mixed = (link ^ salt).wrapping_mul(0x9E37_79B1);
+        mixed ^ mixed >> 15
+    }
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.time) << 32 | u128::from(self.tie)
+    }
+}
+
+/// Sorts by time; what has been sorted before costs little.
+#[inline]
+pub(crate) fn sort(arrivals: &mut [Arrival]) {
+    if arrivals.len() > FEW {
+        arrivals.sort_by_key(Arrival::key);
+        return;
+    }
+    for i in 1..arrivals.len() {
+        let (arrival, mut j) = (arrivals[i], i);
+        let key = arrival.key();
+        while j > 0 && arrivals[j - 1].key() > key {
+            arrivals[j] = arrivals[j - 1];
+            j -= 1;
+        }
+        arrivals[j] = arrival;
+    }
+}
+
+/// What a unit planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Planned {
+    time: u64,
+    order: u32,
+    thing: u32,
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.time, self.order).cmp(&(other.time, other.order))
+    }
+}
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What a unit with more than a port is about to do.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Reverse<Planned>>,
+    planned: u32,
+}
+
+impl Agenda {
+    #[inline]
+    pub fn plan(&mut self, thing: u32, time: u64) {
+        self.planned = match self.heap.is_empty() {
+            true => 0,
+            false => self.planned.checked_add(1).expect("fewer than 2^32 plans without a rest"),
+        };
+        self.heap.push(Reverse(Planned { time, order: self.planned, thing }));
+    }
+    /// When the next thing is due, or the end of time.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.heap.peek().map_or(u64::MAX, |Reverse(planned)| planned.time)
+    }
+    #[inline]
+    pub fn pop(&mut self) -> Option<u32> {
+        self.heap.pop().map(|Reverse(planned)| planned.thing)
+    }
+}
+
+/// When a unit is due, and where it is listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    /// The next thing that happens in it \[ps\].
+    pub next: u64,
+    /// The window of the list that it is in.
+    listed: u64,
+}
+
+impl Due {
+    pub const NEVER: Due = Due { next: u64::MAX, listed: NOWHERE };
+}
+
+/// By window: the units that have something to do.
+#[derive(Debug)]
+pub(crate) struct Calendar {
+    lists: Vec<Vec<u32>>,
+    /// Lists that hold something, one bit each.
+    filled: u64,
+    later: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The window that is worked off, or the last one that was.
+    window: u64,
+    /// How long a window is \[ps\].
+    length: u64,
+}
+
+impl Calendar {
+    pub fn new(length: u64) -> Self {
+        let lists = vec![Vec::new(); AHEAD as usize];
+        Calendar { lists, filled: 0, later: BinaryHeap::new(), window: 0, length }
+    }
+
+    /// A unit has something to do at a time.
+    #[inline]
+    pub fn list(&mut self, unit: u32, due: &mut Due, time: u64) {
+        due.next = time;
+        let window = (time / self.length).max(self.window);
+        if window == due.listed {
+            return;
+        }
+        due.listed = window;
+        if window < self.window + AHEAD {
+            let at = window % AHEAD;
+            self.lists[at as usize].push(unit);
+            self.filled |= 1 << at;
+        } else {
+            self.later.push(Reverse((window, unit)));
+        }
+    }
+
+    /// The first window with anything to do.
+    pub fn first(&self) -> Option<u64> {
+        let later = self.later.peek().map(|Reverse((window, _))| *window);
+        if self.filled == 0 {
+            return later;
+        }
+        let ahead = self.filled.rotate_right((self.window % AHEAD) as u32).trailing_zeros();
+        let near = self.window + u64::from(ahead);
+        Some(later.map_or(near, |later| near.min(later)))
+    }
+
+    /// Takes the list of a window, which is not before the last one; it may name a unit that is not due.
+    pub fn open(&mut self, window: u64) -> Vec<u32> {
+        self.window = window;
+        while let Some(&Reverse((later, unit))) = self.later.peek() {
+            if later >= window + AHEAD {
+                break;
+            }
+            self.later.pop();
+            self.lists[(later % AHEAD) as usize].push(unit);
+            self.filled |= 1 << (later % AHEAD);
+        }
+        self.filled &= !(1 << (window % AHEAD));
+        std::mem::take(&mut self.lists[(window % AHEAD) as usize])
+    }
+
+    /// Whether a unit of the list of this window is due in it; it is in no list then.
+    #[inline]
+    pub fn strike(&self, due: &mut Due) -> bool {
+        due.listed == self.window && {
+            due.listed = NOWHERE;
+            true
+        }
+    }
+
+    /// Gives the memory of a list back.
+    pub fn close(&mut self, mut list: Vec<u32>) {
+        let place = &mut self.lists[(self.window % AHEAD) as usize];
+        if place.is_empty() && place.capacity() < list.capacity() {
+            list.clear();
+            *place = list;
+        }
+    }
+
+    /// How many units the list of a window names.
+    pub fn load(&self, window: u64) -> usize {
+        self.lists[(window % AHEAD) as usize].len()
+    }
+}

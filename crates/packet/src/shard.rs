@@ -1,0 +1,432 @@
+//! A shard: some units of the network with all that they hold, worked off window by window.
+//!
+//! Nothing in it is touched by another shard while a window lasts. What goes to another shard is mail,
+//! which that one reads when its next window begins.
+
+use crate::balancer::outside::Outside;
+use crate::conn::{Inbound, Message, Receiver, Sender};
+use crate::layout::Place;
+use crate::link::{Class, Link, Tally};
+use crate::packet::{LongPaths, NONE, Packet, Pool};
+use crate::schedule::{Agenda, Arrival, Calendar, Due, sort};
+use crate::settings::RunSettings;
+use crate::spec::{Dark, PacketSpec};
+use crate::things::{Puller, Thing};
+use lightloom_engine::Circuits;
+use lightloom_fabric::{Fabric, LinkId};
+
+/// What all shards read while a window lasts.
+#[derive(Clone, Copy)]
+pub(crate) struct Common<'a> {
+    pub spec: &'a PacketSpec,
+    pub settings: &'a RunSettings,
+    pub fabric: &'a Fabric,
+    pub circuits: &'a Circuits,
+    pub classes: &'a [Class],
+    /// By link: its class.
+    pub class_of: &'a [u16],
+    pub places: &'a [Place],
+    pub units: &'a [Place],
+    pub long: &'a LongPaths,
+    pub dark: Dark,
+    pub seed: u64,
+}
+
+impl Common<'_> {
+    /// Rate and delay of a link.
+    #[inline]
+    pub fn class(&self, link: u32) -> Class {
+        self.classes[self.class_of[link as usize] as usize]
+    }
+    /// A link's place in its shard.
+    #[inline]
+    pub fn at(&self, link: u32) -> u32 {
+        self.places[link as usize].at()
+    }
+}
+
+/// What a run counts.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub events: u64,
+    pub data_packets: u64,
+    pub control_packets: u64,
+    pub resent: u64,
+    pub drops: u64,
+    pub pause_frames: u64,
+    /// By how far behind the furthest one a data packet came: the number of binary digits.
+    pub reorder: Reorder,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Counts) {
+        self.events += other.events;
+        self.data_packets += other.data_packets;
+        self.control_packets += other.control_packets;
+        self.resent += other.resent;
+        self.drops += other.drops;
+        self.pause_frames += other.pause_frames;
+        for (sum, more) in self.reorder.0.iter_mut().zip(&other.reorder.0) {
+            *sum += more;
+        }
+    }
+}
+
+/// See [`Counts::reorder`].
+#[derive(Debug)]
+pub(crate) struct Reorder(pub [u64; 33]);
+impl Default for Reorder {
+    fn default() -> Self {
+        Reorder([0; 33])
+    }
+}
+
+/// What happens in order of time.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub inbox: Vec<Arrival>,
+    due: Due,
+    /// Its one link, if that is all.
+    link: u32,
+    agenda: u32,
+}
+
+/// A packet that goes to another shard.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    time: u64,
+    tie: u32,
+    unit: u32,
+    packet: Packet,
+}
+
+/// Mail to one shard.
+#[derive(Debug)]
+pub(crate) struct Bag {
+    pub mail: Vec<Mail>,
+    /// When the first of it is due \[ps\].
+    pub first: u64,
+}
+
+impl Bag {
+    pub const EMPTY: Bag = Bag { mail: Vec::new(), first: u64::MAX };
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Shard<'a> {
+    pub number: usize,
+    /// The links that its units send into.
+    pub links: Vec<Link>,
+    /// By link: what it is called.
+    pub names: Vec<u32>,
+    /// By link: whose it is.
+    pub unit_of: Vec<u32>,
+    pub tallies: Vec<Tally>,
+    /// By link: of what comes by its other direction; empty unless receivers pull.
+    pub pullers: Vec<Puller>,
+    pub units: Vec<Unit>,
+    agendas: Vec<Agenda>,
+    calendar: Calendar,
+    /// The unit that is worked off, if it has an agenda.
+    pub current: u32,
+    pub pool: Pool,
+    pub senders: Vec<Sender>,
+    pub receivers: Vec<Receiver>,
+    pub messages: Vec<Message>,
+    pub inbounds: Vec<Inbound>,
+    pub free_senders: Vec<u32>,
+    pub free_receivers: Vec<u32>,
+    pub free_messages: Vec<u32>,
+    pub free_inbounds: Vec<u32>,
+    /// By link out of an optical switch: bytes and packets that came from here.
+    pub through: Vec<(u64, u64)>,
+    /// By shard: what goes there, and what came from there.
+    pub out: Vec<Bag>,
+    pub inbags: Vec<Bag>,
+    pub counts: Counts,
+    /// When the last thing happened \[ps\].
+    pub last: u64,
+    // What the run must hear of after a window.
+    /// Flows of which all has arrived, and when.
+    pub finished: Vec<(u64, u32)>,
+    /// Flows that may end in one of the next windows.
+    pub ending: Vec<u32>,
+    /// Senders that have begun to wait for an answer, and since when.
+    pub armed: Vec<(u64, u32)>,
+    /// A sender whose packet got no path from outside.
+    pub no_path: Option<u32>,
+    pub path: Vec<LinkId>,
+    pub raw_path: Vec<u32>,
+    /// Senders that left a ring while others of their message wait for them.
+    pub wakes: Vec<u32>,
+    /// What chooses paths in place of the balancers of senders.
+    pub outside: Option<Outside<'a>>,
+}
+
+impl<'a> Shard<'a> {
+    /// A shard of so many; units follow by [`Shard::add_unit`].
+    pub fn new(number: usize, shards: usize, window: u64, through: usize) -> Self {
+        let bags = || (0..shards).map(|_| Bag::EMPTY).collect();
+        Shard {
+            number,
+            links: Vec::new(),
+            names: Vec::new(),
+            unit_of: Vec::new(),
+            tallies: Vec::new(),
+            pullers: Vec::new(),
+            units: Vec::new(),
+            agendas: Vec::new(),
+            calendar: Calendar::new(window),
+            current: NONE,
+            pool: Pool::default(),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            messages: Vec::new(),
+            inbounds: Vec::new(),
+            free_senders: Vec::new(),
+            free_receivers: Vec::new(),
+            free_messages: Vec::new(),
+            free_inbounds: Vec::new(),
+            through: vec![(0, 0); through],
+            out: bags(),
+            inbags: bags(),
+            counts: Counts::default(),
+            last: 0,
+            finished: Vec::new(),
+            ending: Vec::new(),
+            armed: Vec::new(),
+            no_path: None,
+            path: Vec::new(),
+            raw_path: Vec::new(),
+            wakes: Vec::new(),
+            outside: None,
+        }
+    }
+
+    /// A unit of these links; `port`: it is one port of a switch.
+    pub fn add_unit(&mut self, links: &[u32], port: bool, place: impl Fn(u32) -> u32) {
+        let agenda = if port { NONE } else { self.agendas.len() as u32 };
+        if !port {
+            self.agendas.push(Agenda::default());
+        }
+        let link = if port { place(links[0]) } else { NONE };
+        self.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
+    }
+
+    // ---- what is due
+
+    /// A packet arrives at a unit at a time, over a link.
+    #[inline]
+    pub fn deposit(&mut self, to: Place, time: u64, link: u32, packet: u32) {
+        let tie = Arrival::tie(time, link);
+        if to.shard() != self.number {
+            let packet_there = self.pool.packets[packet as usize].clone();
+            let bag = &mut self.out[to.shard()];
+            bag.first = bag.first.min(time);
+            bag.mail.push(Mail { time, tie, unit: to.at(), packet: packet_there });
+            self.pool.give(packet);
+        } else if to.at() == self.current {
+            self.plan(to.at(), Thing::Packet(packet), time);
+        } else {
+            self.expect(to.at(), Arrival { time, tie, packet });
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, at: u32, arrival: Arrival) {
+        let unit = &mut self.units[at as usize];
+        unit.inbox.push(arrival);
+        if arrival.time < unit.due.next {
+            self.calendar.list(at, &mut unit.due, arrival.time);
+        }
+    }
+
+    /// A unit with an agenda does something at a time.
+    #[inline]
+    pub fn plan(&mut self, at: u32, thing: Thing, time: u64) {
+        let unit = &mut self.units[at as usize];
+        self.agendas[unit.agenda as usize].plan(thing.id(), time);
+        if at != self.current && time < unit.due.next {
+            self.calendar.list(at, &mut unit.due, time);
+        }
+    }
+
+    /// Something may wait for a link: it sends if it is idle, or as soon as it is.
+    #[inline]
+    pub fn kick(&mut self, c: &Common<'_>, at: u32, now: u64) {
+        let link = &mut self.links[at as usize];
+        if link.pending {
+            return;
+        }
+        let number = self.unit_of[at as usize];
+        if number == self.current {
+            if link.free_at <= now {
+                self.serve(c, at, now);
+                return;
+            }
+        } else {
+            let unit = &mut self.units[number as usize];
+            if unit.agenda == NONE {
+                if !(link.control.is_empty() && link.data.is_empty()) {
+                    link.free_at = link.free_at.max(now);
+                    let time = link.free_at.min(unit.due.next);
+                    self.calendar.list(number, &mut unit.due, time);
+                }
+                return;
+            }
+        }
+        link.pending = true;
+        let time = link.free_at.max(now);
+        self.plan(number, Thing::Link(at), time);
+    }
+
+    /// Reads what other shards sent.
+    pub fn read_mail(&mut self) {
+        for from in 0..self.inbags.len() {
+            if self.inbags[from].mail.is_empty() {
+                continue;
+            }
+            let mut bag = std::mem::replace(&mut self.inbags[from], Bag::EMPTY);
+            for Mail { time, tie, unit, packet } in bag.mail.drain(..) {
+                let id = self.pool.take();
+                self.pool.packets[id as usize] = packet;
+                self.expect(unit, Arrival { time, tie, packet: id });
+            }
+            bag.first = u64::MAX;
+            self.inbags[from] = bag;
+        }
+    }
+
+    /// The first window with something to do, of length `window`.
+    pub fn first_window(&self, window: u64) -> Option<u64> {
+        let mail = self.inbags.iter().map(|bag| bag.first).min().unwrap_or(u64::MAX);
+        let mail = (mail != u64::MAX).then_some(mail / window);
+        [self.calendar.first(), mail].into_iter().flatten().min()
+    }
+
+    /// When the next thing happens in a window, if anything does; reads mail.
+    pub fn first_time(&mut self, window: u64) -> u64 {
+        self.read_mail();
+        let list = self.calendar.open(window);
+        let mut first = u64::MAX;
+        for &at in &list {
+            let unit = &mut self.units[at as usize];
+            if self.calendar.strike(&mut unit.due) {
+                let next = unit.due.next;
+                first = first.min(next);
+                self.calendar.list(at, &mut unit.due, next);
+            }
+        }
+        self.calendar.close(list);
+        first
+    }
+
+    /// Units that are listed for a window.
+    pub fn load(&self, window: u64) -> usize {
+        self.calendar.load(window) + self.inbags.iter().map(|bag| bag.mail.len()).sum::<usize>()
+    }
+
+    /// When the next thing happens in a unit.
+    pub fn next_in(&self, unit: u32) -> u64 {
+        self.units[unit as usize].due.next
+    }
+
+    // ---- working it off
+
+    /// All that happens in a window before `end`.
+    pub fn work(&mut self, c: &Common<'_>, window: u64, end: u64) {
+        self.read_mail();
+        let list = self.calendar.open(window);
+        for &at in &list {
+            let unit = &mut self.units[at as usize];
+            if !self.calendar.strike(&mut unit.due) {
+                continue;
+            }
+            if unit.due.next >= end {
+                let time = unit.due.next;
+                self.calendar.list(at, &mut unit.due, time);
+                continue;
+            }
+            let mut inbox = std::mem::take(&mut unit.inbox);
+            sort(&mut inbox);
+            let due = inbox.iter().position(|arrival| arrival.time >= end).unwrap_or(inbox.len());
+            self.counts.events += due as u64;
+            if let Some(arrival) = inbox[..due].last() {
+                self.last = self.last.max(arrival.time);
+            }
+            let (link, agenda) = (unit.link, unit.agenda);
+            let mut next = match link {
+                NONE => self.work_unit(c, at, agenda as usize, &inbox[..due], end),
+                _ => self.work_port(c, link, &inbox[..due], end),
+            };
+            inbox.drain(..due);
+            let unit = &mut self.units[at as usize];
+            inbox.append(&mut unit.inbox);
+            unit.inbox = inbox;
+            next = unit.inbox.iter().map(|arrival| arrival.time).fold(next, u64::min);
+            unit.due.next = next;
+            if next != u64::MAX {
+                self.calendar.list(at, &mut unit.due, next);
+            }
+        }
+        self.calendar.close(list);
+    }
+
+    /// A port: what arrives, and between that what leaves. When it does something next by itself.
+    fn work_port(&mut self, c: &Common<'_>, at: u32, inbox: &[Arrival], end: u64) -> u64 {
+        for arrival in inbox {
+            self.serve_until(c, at, arrival.time);
+            self.enqueue(c, at, arrival.packet, arrival.time);
+        }
+        self.serve_until(c, at, end);
+        let link = &self.links[at as usize];
+        let waits = self.stands(c, at) || (link.control.is_empty() && link.data.is_empty());
+        if waits { u64::MAX } else { link.free_at }
+    }
+
+    /// Any other unit: what arrives and what it has planned. When it has planned something next.
+    fn work_unit(
+        &mut self,
+        c: &Common<'_>,
+        at: u32,
+        agenda: usize,
+        inbox: &[Arrival],
+        end: u64,
+    ) -> u64 {
+        self.current = at;
+        let mut inbox = inbox.iter();
+        let mut arrival = inbox.next();
+        loop {
+            let planned = self.agendas[agenda].next();
+            match arrival {
+                Some(&Arrival { time, packet, .. }) if time <= planned => {
+                    self.arrive(c, packet, time);
+                    arrival = inbox.next();
+                }
+                _ if planned < end => {
+                    let thing = self.agendas[agenda].pop().expect("it was looked at");
+                    self.counts.events += 1;
+                    self.last = self.last.max(planned);
+                    self.happen(c, Thing::of(thing), planned);
+                }
+                _ => break,
+            }
+        }
+        self.current = NONE;
+        self.agendas[agenda].next()
+    }
+
+    #[inline]
+    fn happen(&mut self, c: &Common<'_>, thing: Thing, now: u64) {
+        match thing {
+            Thing::Packet(id) => self.arrive(c, id, now),
+            Thing::Link(at) => {
+                self.links[at as usize].pending = false;
+                self.kick(c, at, now);
+            }
+            Thing::Sender(id) => self.paced(c, id, now),
+            Thing::Puller(at) => self.send_pull(c, at, now),
+        }
+    }
+}
