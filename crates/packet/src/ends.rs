@@ -133,15 +133,15 @@ impl Run<'_> {
         let shard = &mut self.shards[shard];
         shard.read_mail();
         if inside {
-            let next = shard.next_in(Place::at(unit));
+            let next = shard.transit.next_in(Place::at(unit));
             return (next < end).then_some(next);
         }
         let left = shard.inbounds[inbound as usize];
         let mut left = left.bytes - left.received;
         let mut due = Vec::new();
-        for arrival in &shard.units[unit.at() as usize].inbox {
+        for arrival in &shard.transit.units[unit.at() as usize].inbox {
             let packet = &shard.pool.packets[arrival.packet as usize];
-            if arrival.time >= end || packet.kind != Kind::Data {
+            if arrival.time >= end || packet.kind() != Kind::Data {
                 continue;
             }
             let receiver = &shard.receivers[packet.to as usize];

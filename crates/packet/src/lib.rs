@@ -21,6 +21,7 @@ mod link;
 mod net;
 mod overflow;
 mod packet;
+mod port;
 mod receiver;
 mod run;
 mod schedule;

@@ -7,14 +7,15 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Links of a path that a packet carries itself; longer ones stand in [`LongPaths`].
 const INLINE: usize = 10;
-const PATH: usize = 3 * INLINE;
+/// A byte more, for links are read four bytes at a time.
+const PATH: usize = 3 * INLINE + 1;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// Payload.
-    Data,
+    Data = 0,
     /// A data packet whose payload was cut off by a switch.
     Trimmed,
     /// Packets that arrived: `seq` the last of them, or with go-back-N the next one expected.
@@ -27,14 +28,6 @@ pub(crate) enum Kind {
     Pull,
     /// A pause frame, or the end of one: no packet of a flow, and it takes no room.
     Pause,
-}
-
-impl Kind {
-    /// Whether it goes before data.
-    #[inline]
-    pub fn is_control(self) -> bool {
-        self != Kind::Data
-    }
 }
 
 /// A packet. It carries its path, three bytes a link.
@@ -55,7 +48,7 @@ pub(crate) struct Packet {
     pub size: u16,
     /// The path that it took, as an index into those that its balancer knows.
     pub alternative: u16,
-    pub kind: Kind,
+    /// Its kind, and what is so or is not.
     flags: u8,
     /// The link that it is on or waits for, as an index into its path.
     pub hop: u16,
@@ -69,6 +62,8 @@ const MARKED: u8 = 1;
 const BACKWARDS: u8 = 2;
 /// The sender can send no more before it hears of this one.
 const URGENT: u8 = 4;
+/// The kind stands above.
+const KIND: u32 = 3;
 
 const FREE: Packet = Packet {
     next: NONE,
@@ -79,7 +74,6 @@ const FREE: Packet = Packet {
     stamp: 0,
     size: 0,
     alternative: 0,
-    kind: Kind::Data,
     flags: 0,
     hop: 0,
     hops: 0,
@@ -87,6 +81,31 @@ const FREE: Packet = Packet {
 };
 
 impl Packet {
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        match self.flags >> KIND {
+            0 => Kind::Data,
+            1 => Kind::Trimmed,
+            2 => Kind::Ack,
+            3 => Kind::Nack,
+            4 => Kind::Notice,
+            5 => Kind::Pull,
+            _ => Kind::Pause,
+        }
+    }
+    #[inline]
+    pub fn set_kind(&mut self, kind: Kind) {
+        self.flags = self.flags & ((1 << KIND) - 1) | (kind as u8) << KIND;
+    }
+    /// Whether it goes before data.
+    #[inline]
+    pub fn is_control(&self) -> bool {
+        self.flags >> KIND != Kind::Data as u8
+    }
+    /// Its payload is cut off.
+    pub fn trim(&mut self) {
+        self.set_kind(Kind::Trimmed);
+    }
     #[inline]
     pub fn marked(&self) -> bool {
         self.flags & MARKED != 0
@@ -125,8 +144,8 @@ impl Packet {
         let backwards = self.flags & BACKWARDS != 0;
         let at = if backwards { self.hops - 1 - hop } else { hop } as usize;
         let link = if self.hops as usize <= INLINE {
-            let p = &self.path[3 * at..3 * at + 3];
-            u32::from_le_bytes([p[0], p[1], p[2], 0])
+            let p = &self.path[3 * at..3 * at + 4];
+            u32::from_le_bytes([p[0], p[1], p[2], p[3]]) & 0xFF_FFFF
         } else {
             let p = &self.path;
             long.0[u32::from_le_bytes([p[0], p[1], p[2], p[3]]) as usize][at]

@@ -14,12 +14,12 @@ impl Shard<'_> {
     pub(crate) fn deliver(&mut self, c: &Common<'_>, id: u32, now: u64) {
         let packet = &self.pool.packets[id as usize];
         let (from, to, life, seq) = (packet.from, packet.to, packet.life, packet.seq);
-        match packet.kind {
+        match packet.kind() {
             Kind::Data | Kind::Trimmed => {
                 let receiver = &self.receivers[to as usize];
                 if receiver.done || receiver.life != life {
                     self.pool.give(id);
-                } else if packet.kind == Kind::Data {
+                } else if packet.kind() == Kind::Data {
                     self.receive(c, id, to, seq, now);
                 } else {
                     self.want_pull(c, to, now);
@@ -39,7 +39,7 @@ impl Shard<'_> {
             self.pool.give(id);
             return;
         }
-        match packet.kind {
+        match packet.kind() {
             Kind::Ack => {
                 self.acknowledged(c, id, now);
                 return;
@@ -145,7 +145,7 @@ impl Shard<'_> {
     /// Turns a packet into the answer to itself.
     fn answer(&mut self, c: &Common<'_>, id: u32, kind: Kind, seq: u32, count: u16, now: u64) {
         let packet = &mut self.pool.packets[id as usize];
-        packet.kind = kind;
+        packet.set_kind(kind);
         packet.seq = seq;
         packet.size = count;
         packet.turn();
@@ -186,7 +186,7 @@ impl Shard<'_> {
             return;
         }
         if let Some((at, free_at)) = self.wants_pull(c, to) {
-            self.plan(self.unit_of[at as usize], Thing::Puller(at), free_at.max(now));
+            self.transit.plan(self.unit_of[at as usize], Thing::Puller(at), free_at.max(now));
         }
     }
 
@@ -194,7 +194,7 @@ impl Shard<'_> {
         let to = self.next_pull(c, at, now);
         let Puller { pending, free_at, .. } = self.pullers[at as usize];
         if pending {
-            self.plan(self.unit_of[at as usize], Thing::Puller(at), free_at);
+            self.transit.plan(self.unit_of[at as usize], Thing::Puller(at), free_at);
         }
         let receiver = &self.receivers[to as usize];
         if receiver.done {

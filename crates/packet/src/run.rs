@@ -168,7 +168,6 @@ impl<'a> Run<'a> {
     /// The shards, and what they read.
     pub fn split(&mut self) -> (&mut Vec<Shard<'a>>, Common<'_>) {
         let common = Common {
-            spec: self.spec,
             settings: &self.settings,
             fabric: self.scenario.fabric,
             circuits: &self.ledger.circuits,
@@ -239,13 +238,13 @@ impl<'a> Run<'a> {
         }
         for from in 0..shards.len() {
             for to in 0..shards.len() {
-                if shards[from].out[to].mail.is_empty() {
+                if shards[from].transit.out[to].mail.is_empty() {
                     continue;
                 }
-                let bag = std::mem::replace(&mut shards[from].out[to], Bag::EMPTY);
+                let bag = std::mem::replace(&mut shards[from].transit.out[to], Bag::EMPTY);
                 let read = std::mem::replace(&mut shards[to].inbags[from], bag);
                 if read.mail.is_empty() {
-                    shards[from].out[to] = read;
+                    shards[from].transit.out[to] = read;
                 } else {
                     // It has not come to read the last one.
                     let (new, first) = (&mut shards[to].inbags[from], read.first);

@@ -20,22 +20,22 @@ const NOWHERE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub time: u64,
-    /// Orders those of one time.
-    pub tie: u32,
+    /// What it comes over: orders those of one time.
+    pub link: u32,
     pub packet: u32,
 }
 
 impl Arrival {
-    /// Over a link, by its number, at a time; `tie` is another one for each link.
+    /// Another number for each link, at one time.
     #[inline]
-    pub fn tie(time: u64, link: u32) -> u32 {
-        let salt = (time.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32;
-        let mixed = (link ^ salt).wrapping_mul(0x9E37_79B1);
+    fn tie(&self) -> u32 {
+        let salt = (self.time.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32;
+        let mixed = (self.link ^ salt).wrapping_mul(0x9E37_79B1);
         mixed ^ mixed >> 15
     }
     #[inline]
-    fn key(&self) -> u128 {
-        u128::from(self.time) << 32 | u128::from(self.tie)
+    fn is_after(&self, other: &Arrival) -> bool {
+        self.time > other.time || (self.time == other.time && self.tie() > other.tie())
     }
 }
 
@@ -43,13 +43,13 @@ impl Arrival {
 #[inline]
 pub(crate) fn sort(arrivals: &mut [Arrival]) {
     if arrivals.len() > FEW {
-        arrivals.sort_by_key(Arrival::key);
+        arrivals.sort_by_key(|arrival| (arrival.time, arrival.tie()));
         return;
     }
     for i in 1..arrivals.len() {
-        let (arrival, mut j) = (arrivals[i], i);
-        let key = arrival.key();
-        while j > 0 && arrivals[j - 1].key() > key {
+        let arrival = arrivals[i];
+        let mut j = i;
+        while j > 0 && arrivals[j - 1].is_after(&arrival) {
             arrivals[j] = arrivals[j - 1];
             j -= 1;
         }
@@ -125,6 +125,8 @@ pub(crate) struct Calendar {
     later: BinaryHeap<Reverse<(u64, u32)>>,
     /// The window that is worked off, or the last one that was.
     window: u64,
+    /// When that one starts \[ps\].
+    starts: u64,
     /// How long a window is \[ps\].
     length: u64,
 }
@@ -132,14 +134,20 @@ pub(crate) struct Calendar {
 impl Calendar {
     pub fn new(length: u64) -> Self {
         let lists = vec![Vec::new(); AHEAD as usize];
-        Calendar { lists, filled: 0, later: BinaryHeap::new(), window: 0, length }
+        Calendar { lists, filled: 0, later: BinaryHeap::new(), window: 0, starts: 0, length }
     }
 
     /// A unit has something to do at a time.
     #[inline]
     pub fn list(&mut self, unit: u32, due: &mut Due, time: u64) {
         due.next = time;
-        let window = (time / self.length).max(self.window);
+        // Most are due in one of the next two windows.
+        let window = match time.checked_sub(self.starts) {
+            Some(ahead) if ahead < self.length => self.window,
+            Some(ahead) if ahead < 2 * self.length => self.window + 1,
+            Some(_) => time / self.length,
+            None => self.window,
+        };
         if window == due.listed {
             return;
         }
@@ -166,7 +174,7 @@ impl Calendar {
 
     /// Takes the list of a window, which is not before the last one; it may name a unit that is not due.
     pub fn open(&mut self, window: u64) -> Vec<u32> {
-        self.window = window;
+        (self.window, self.starts) = (window, window * self.length);
         while let Some(&Reverse((later, unit))) = self.later.peek() {
             if later >= window + AHEAD {
                 break;

@@ -64,7 +64,7 @@ impl Shard<'_> {
                 if time > now {
                     sender.paced = true;
                     self.leave_ring(at, last, id);
-                    self.plan(self.unit_of[at as usize], Thing::Sender(id), time);
+                    self.transit.plan(self.unit_of[at as usize], Thing::Sender(id), time);
                     self.wakes.push(id);
                     continue;
                 }
@@ -174,7 +174,7 @@ impl Shard<'_> {
         packet.stamp = (now / 1000) as u32;
         packet.size = size as u16;
         packet.alternative = alternative;
-        packet.kind = Kind::Data;
+        packet.set_kind(Kind::Data);
         packet.mark(false);
         packet.set_urgent(urgent);
         if sender.path.alternatives > 1 {

@@ -10,15 +10,15 @@ use crate::link::{Class, Link, Tally};
 use crate::packet::{LongPaths, NONE, Packet, Pool};
 use crate::schedule::{Agenda, Arrival, Calendar, Due, sort};
 use crate::settings::RunSettings;
-use crate::spec::{Dark, PacketSpec};
+use crate::spec::Dark;
 use crate::things::{Puller, Thing};
 use lightloom_engine::Circuits;
 use lightloom_fabric::{Fabric, LinkId};
+use lightloom_units::mix;
 
 /// What all shards read while a window lasts.
 #[derive(Clone, Copy)]
 pub(crate) struct Common<'a> {
-    pub spec: &'a PacketSpec,
     pub settings: &'a RunSettings,
     pub fabric: &'a Fabric,
     pub circuits: &'a Circuits,
@@ -37,6 +37,16 @@ impl Common<'_> {
     #[inline]
     pub fn class(&self, link: u32) -> Class {
         self.classes[self.class_of[link as usize] as usize]
+    }
+    /// Whether a packet is marked that finds so much in a queue: at random, by the link, by how many it
+    /// has marked, and by the time, whatever else happens.
+    pub fn marks(&self, queued: u64, link: u32, marked: u64, now: u64) -> bool {
+        if queued >= self.settings.ecn_high {
+            return true;
+        }
+        let share = (queued - self.settings.ecn_low) as f64 * self.settings.ecn_slope;
+        let hash = mix(self.seed ^ mix(u64::from(link) << 32 ^ marked) ^ now);
+        share >= 1.0 || ((hash >> 11) as f64 / (1u64 << 53) as f64) < share
     }
     /// A link's place in its shard.
     #[inline]
@@ -95,7 +105,7 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 pub(crate) struct Mail {
     time: u64,
-    tie: u32,
+    link: u32,
     unit: u32,
     packet: Packet,
 }
@@ -112,10 +122,64 @@ impl Bag {
     pub const EMPTY: Bag = Bag { mail: Vec::new(), first: u64::MAX };
 }
 
+/// What is on its way and what is planned: to units here, and to other shards.
+#[derive(Debug)]
+pub(crate) struct Transit {
+    pub number: usize,
+    pub units: Vec<Unit>,
+    agendas: Vec<Agenda>,
+    calendar: Calendar,
+    /// The unit that is worked off, if it has an agenda.
+    pub current: u32,
+    /// By shard: what goes there.
+    pub out: Vec<Bag>,
+}
+
+impl Transit {
+    /// A packet arrives at a unit at a time, over a link.
+    #[inline]
+    pub fn deposit(&mut self, pool: &mut Pool, to: Place, time: u64, link: u32, packet: u32) {
+        if to.shard() != self.number {
+            let bag = &mut self.out[to.shard()];
+            bag.first = bag.first.min(time);
+            let there = pool.packets[packet as usize].clone();
+            bag.mail.push(Mail { time, link, unit: to.at(), packet: there });
+            pool.give(packet);
+        } else if to.at() == self.current {
+            self.plan(to.at(), Thing::Packet(packet), time);
+        } else {
+            self.expect(to.at(), Arrival { time, link, packet });
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, at: u32, arrival: Arrival) {
+        let unit = &mut self.units[at as usize];
+        unit.inbox.push(arrival);
+        if arrival.time < unit.due.next {
+            self.calendar.list(at, &mut unit.due, arrival.time);
+        }
+    }
+
+    /// A unit with an agenda does something at a time.
+    #[inline]
+    pub fn plan(&mut self, at: u32, thing: Thing, time: u64) {
+        let unit = &mut self.units[at as usize];
+        self.agendas[unit.agenda as usize].plan(thing.id(), time);
+        if at != self.current && time < unit.due.next {
+            self.calendar.list(at, &mut unit.due, time);
+        }
+    }
+
+    /// When the next thing happens in a unit.
+    pub fn next_in(&self, unit: u32) -> u64 {
+        self.units[unit as usize].due.next
+    }
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Shard<'a> {
-    pub number: usize,
     /// The links that its units send into.
     pub links: Vec<Link>,
     /// By link: what it is called.
@@ -125,11 +189,7 @@ pub(crate) struct Shard<'a> {
     pub tallies: Vec<Tally>,
     /// By link: of what comes by its other direction; empty unless receivers pull.
     pub pullers: Vec<Puller>,
-    pub units: Vec<Unit>,
-    agendas: Vec<Agenda>,
-    calendar: Calendar,
-    /// The unit that is worked off, if it has an agenda.
-    pub current: u32,
+    pub transit: Transit,
     pub pool: Pool,
     pub senders: Vec<Sender>,
     pub receivers: Vec<Receiver>,
@@ -141,8 +201,7 @@ pub(crate) struct Shard<'a> {
     pub free_inbounds: Vec<u32>,
     /// By link out of an optical switch: bytes and packets that came from here.
     pub through: Vec<(u64, u64)>,
-    /// By shard: what goes there, and what came from there.
-    pub out: Vec<Bag>,
+    /// By shard: what came from there.
     pub inbags: Vec<Bag>,
     pub counts: Counts,
     /// When the last thing happened \[ps\].
@@ -169,16 +228,19 @@ impl<'a> Shard<'a> {
     pub fn new(number: usize, shards: usize, window: u64, through: usize) -> Self {
         let bags = || (0..shards).map(|_| Bag::EMPTY).collect();
         Shard {
-            number,
             links: Vec::new(),
             names: Vec::new(),
             unit_of: Vec::new(),
             tallies: Vec::new(),
             pullers: Vec::new(),
-            units: Vec::new(),
-            agendas: Vec::new(),
-            calendar: Calendar::new(window),
-            current: NONE,
+            transit: Transit {
+                number,
+                units: Vec::new(),
+                agendas: Vec::new(),
+                calendar: Calendar::new(window),
+                current: NONE,
+                out: bags(),
+            },
             pool: Pool::default(),
             senders: Vec::new(),
             receivers: Vec::new(),
@@ -189,7 +251,6 @@ impl<'a> Shard<'a> {
             free_messages: Vec::new(),
             free_inbounds: Vec::new(),
             through: vec![(0, 0); through],
-            out: bags(),
             inbags: bags(),
             counts: Counts::default(),
             last: 0,
@@ -206,51 +267,16 @@ impl<'a> Shard<'a> {
 
     /// A unit of these links; `port`: it is one port of a switch.
     pub fn add_unit(&mut self, links: &[u32], port: bool, place: impl Fn(u32) -> u32) {
-        let agenda = if port { NONE } else { self.agendas.len() as u32 };
+        let transit = &mut self.transit;
+        let agenda = if port { NONE } else { transit.agendas.len() as u32 };
         if !port {
-            self.agendas.push(Agenda::default());
+            transit.agendas.push(Agenda::default());
         }
         let link = if port { place(links[0]) } else { NONE };
-        self.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
+        transit.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
     }
 
     // ---- what is due
-
-    /// A packet arrives at a unit at a time, over a link.
-    #[inline]
-    pub fn deposit(&mut self, to: Place, time: u64, link: u32, packet: u32) {
-        let tie = Arrival::tie(time, link);
-        if to.shard() != self.number {
-            let packet_there = self.pool.packets[packet as usize].clone();
-            let bag = &mut self.out[to.shard()];
-            bag.first = bag.first.min(time);
-            bag.mail.push(Mail { time, tie, unit: to.at(), packet: packet_there });
-            self.pool.give(packet);
-        } else if to.at() == self.current {
-            self.plan(to.at(), Thing::Packet(packet), time);
-        } else {
-            self.expect(to.at(), Arrival { time, tie, packet });
-        }
-    }
-
-    #[inline]
-    fn expect(&mut self, at: u32, arrival: Arrival) {
-        let unit = &mut self.units[at as usize];
-        unit.inbox.push(arrival);
-        if arrival.time < unit.due.next {
-            self.calendar.list(at, &mut unit.due, arrival.time);
-        }
-    }
-
-    /// A unit with an agenda does something at a time.
-    #[inline]
-    pub fn plan(&mut self, at: u32, thing: Thing, time: u64) {
-        let unit = &mut self.units[at as usize];
-        self.agendas[unit.agenda as usize].plan(thing.id(), time);
-        if at != self.current && time < unit.due.next {
-            self.calendar.list(at, &mut unit.due, time);
-        }
-    }
 
     /// Something may wait for a link: it sends if it is idle, or as soon as it is.
     #[inline]
@@ -260,25 +286,25 @@ impl<'a> Shard<'a> {
             return;
         }
         let number = self.unit_of[at as usize];
-        if number == self.current {
+        if number == self.transit.current {
             if link.free_at <= now {
                 self.serve(c, at, now);
                 return;
             }
         } else {
-            let unit = &mut self.units[number as usize];
+            let unit = &mut self.transit.units[number as usize];
             if unit.agenda == NONE {
                 if !(link.control.is_empty() && link.data.is_empty()) {
                     link.free_at = link.free_at.max(now);
                     let time = link.free_at.min(unit.due.next);
-                    self.calendar.list(number, &mut unit.due, time);
+                    self.transit.calendar.list(number, &mut unit.due, time);
                 }
                 return;
             }
         }
         link.pending = true;
         let time = link.free_at.max(now);
-        self.plan(number, Thing::Link(at), time);
+        self.transit.plan(number, Thing::Link(at), time);
     }
 
     /// Reads what other shards sent.
@@ -288,10 +314,10 @@ impl<'a> Shard<'a> {
                 continue;
             }
             let mut bag = std::mem::replace(&mut self.inbags[from], Bag::EMPTY);
-            for Mail { time, tie, unit, packet } in bag.mail.drain(..) {
+            for Mail { time, link, unit, packet } in bag.mail.drain(..) {
                 let id = self.pool.take();
                 self.pool.packets[id as usize] = packet;
-                self.expect(unit, Arrival { time, tie, packet: id });
+                self.transit.expect(unit, Arrival { time, link, packet: id });
             }
             bag.first = u64::MAX;
             self.inbags[from] = bag;
@@ -302,34 +328,29 @@ impl<'a> Shard<'a> {
     pub fn first_window(&self, window: u64) -> Option<u64> {
         let mail = self.inbags.iter().map(|bag| bag.first).min().unwrap_or(u64::MAX);
         let mail = (mail != u64::MAX).then_some(mail / window);
-        [self.calendar.first(), mail].into_iter().flatten().min()
+        [self.transit.calendar.first(), mail].into_iter().flatten().min()
     }
 
     /// When the next thing happens in a window, if anything does; reads mail.
     pub fn first_time(&mut self, window: u64) -> u64 {
         self.read_mail();
-        let list = self.calendar.open(window);
+        let list = self.transit.calendar.open(window);
         let mut first = u64::MAX;
         for &at in &list {
-            let unit = &mut self.units[at as usize];
-            if self.calendar.strike(&mut unit.due) {
+            let unit = &mut self.transit.units[at as usize];
+            if self.transit.calendar.strike(&mut unit.due) {
                 let next = unit.due.next;
                 first = first.min(next);
-                self.calendar.list(at, &mut unit.due, next);
+                self.transit.calendar.list(at, &mut unit.due, next);
             }
         }
-        self.calendar.close(list);
+        self.transit.calendar.close(list);
         first
     }
 
     /// Units that are listed for a window.
     pub fn load(&self, window: u64) -> usize {
-        self.calendar.load(window) + self.inbags.iter().map(|bag| bag.mail.len()).sum::<usize>()
-    }
-
-    /// When the next thing happens in a unit.
-    pub fn next_in(&self, unit: u32) -> u64 {
-        self.units[unit as usize].due.next
+        self.transit.calendar.load(window) + self.inbags.iter().map(|bag| bag.mail.len()).sum::<usize>()
     }
 
     // ---- working it off
@@ -337,15 +358,15 @@ impl<'a> Shard<'a> {
     /// All that happens in a window before `end`.
     pub fn work(&mut self, c: &Common<'_>, window: u64, end: u64) {
         self.read_mail();
-        let list = self.calendar.open(window);
+        let list = self.transit.calendar.open(window);
         for &at in &list {
-            let unit = &mut self.units[at as usize];
-            if !self.calendar.strike(&mut unit.due) {
+            let unit = &mut self.transit.units[at as usize];
+            if !self.transit.calendar.strike(&mut unit.due) {
                 continue;
             }
             if unit.due.next >= end {
                 let time = unit.due.next;
-                self.calendar.list(at, &mut unit.due, time);
+                self.transit.calendar.list(at, &mut unit.due, time);
                 continue;
             }
             let mut inbox = std::mem::take(&mut unit.inbox);
@@ -360,29 +381,25 @@ impl<'a> Shard<'a> {
                 NONE => self.work_unit(c, at, agenda as usize, &inbox[..due], end),
                 _ => self.work_port(c, link, &inbox[..due], end),
             };
-            inbox.drain(..due);
-            let unit = &mut self.units[at as usize];
-            inbox.append(&mut unit.inbox);
+            let left = inbox.len() - due;
+            if left > 0 {
+                next = next.min(inbox[due].time);
+                inbox.copy_within(due.., 0);
+            }
+            inbox.truncate(left);
+            let unit = &mut self.transit.units[at as usize];
+            if !unit.inbox.is_empty() {
+                // It sent to itself.
+                inbox.append(&mut unit.inbox);
+                next = inbox.iter().map(|arrival| arrival.time).fold(next, u64::min);
+            }
             unit.inbox = inbox;
-            next = unit.inbox.iter().map(|arrival| arrival.time).fold(next, u64::min);
             unit.due.next = next;
             if next != u64::MAX {
-                self.calendar.list(at, &mut unit.due, next);
+                self.transit.calendar.list(at, &mut unit.due, next);
             }
         }
-        self.calendar.close(list);
-    }
-
-    /// A port: what arrives, and between that what leaves. When it does something next by itself.
-    fn work_port(&mut self, c: &Common<'_>, at: u32, inbox: &[Arrival], end: u64) -> u64 {
-        for arrival in inbox {
-            self.serve_until(c, at, arrival.time);
-            self.enqueue(c, at, arrival.packet, arrival.time);
-        }
-        self.serve_until(c, at, end);
-        let link = &self.links[at as usize];
-        let waits = self.stands(c, at) || (link.control.is_empty() && link.data.is_empty());
-        if waits { u64::MAX } else { link.free_at }
+        self.transit.calendar.close(list);
     }
 
     /// Any other unit: what arrives and what it has planned. When it has planned something next.
@@ -394,18 +411,18 @@ impl<'a> Shard<'a> {
         inbox: &[Arrival],
         end: u64,
     ) -> u64 {
-        self.current = at;
+        self.transit.current = at;
         let mut inbox = inbox.iter();
         let mut arrival = inbox.next();
         loop {
-            let planned = self.agendas[agenda].next();
+            let planned = self.transit.agendas[agenda].next();
             match arrival {
                 Some(&Arrival { time, packet, .. }) if time <= planned => {
                     self.arrive(c, packet, time);
                     arrival = inbox.next();
                 }
                 _ if planned < end => {
-                    let thing = self.agendas[agenda].pop().expect("it was looked at");
+                    let thing = self.transit.agendas[agenda].pop().expect("it was looked at");
                     self.counts.events += 1;
                     self.last = self.last.max(planned);
                     self.happen(c, Thing::of(thing), planned);
@@ -413,8 +430,8 @@ impl<'a> Shard<'a> {
                 _ => break,
             }
         }
-        self.current = NONE;
-        self.agendas[agenda].next()
+        self.transit.current = NONE;
+        self.transit.agendas[agenda].next()
     }
 
     #[inline]

@@ -8,8 +8,6 @@
 //! when its transmission begins. What arrives just when a link falls idle is there before it chooses.
 //! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
 //! limit on control packets.
-//!
-//! A port of a switch needs no events but arrivals: what it sent since the last one follows from the queue.
 
 use crate::link::{Origin, State};
 use crate::packet::{Kind, NONE};
@@ -17,7 +15,6 @@ use crate::shard::{Common, Shard};
 use crate::spec::Dark;
 use crate::things::Thing;
 use lightloom_fabric::LinkId;
-use lightloom_units::mix;
 
 impl Shard<'_> {
     /// A packet has crossed a link.
@@ -41,7 +38,7 @@ impl Shard<'_> {
             return;
         }
         let packet = &mut self.pool.packets[id as usize];
-        if packet.kind.is_control() {
+        if packet.is_control() {
             let aside = link.into_ocs && link.state == State::Dark && !self.is_joined(c, at, id);
             let link = &mut self.links[at as usize];
             if aside || link.is_idle(now) {
@@ -59,20 +56,17 @@ impl Shard<'_> {
                 self.drop_packet(at, id);
                 return;
             }
-            packet.kind = Kind::Trimmed;
+            packet.trim();
             self.tallies[at as usize].trims += 1;
             link.control.push(id, &mut self.pool.packets);
             self.kick_queue(c, at, now);
             return;
         }
         if link.queued >= c.settings.ecn_low && link.origin != Origin::ScaleUp {
-            let share = match link.queued >= c.settings.ecn_high {
-                true => 1.0,
-                false => (link.queued - c.settings.ecn_low) as f64 * c.settings.ecn_slope,
-            };
-            if share >= 1.0 || self.chance(c, at, now) < share {
-                self.pool.packets[id as usize].mark(true);
-                self.tallies[at as usize].marks += 1;
+            let tally = &mut self.tallies[at as usize];
+            if c.marks(link.queued, self.names[at as usize], tally.marks, now) {
+                packet.mark(true);
+                tally.marks += 1;
             }
         }
         let link = &mut self.links[at as usize];
@@ -94,15 +88,9 @@ impl Shard<'_> {
     /// Something waits at a link now. A port is served by whoever works it off.
     #[inline]
     fn kick_queue(&mut self, c: &Common<'_>, at: u32, now: u64) {
-        if self.current != NONE {
+        if self.transit.current != NONE {
             self.kick(c, at, now);
         }
-    }
-
-    /// A share of 1 at random: of a link and a time, whatever else happens.
-    fn chance(&self, c: &Common<'_>, at: u32, now: u64) -> f64 {
-        let (link, nth) = (u64::from(self.names[at as usize]), self.tallies[at as usize].marks);
-        (mix(c.seed ^ mix(link << 32 ^ nth) ^ now) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Charges a packet to the input port that it came by; false if even its headroom is full.
@@ -139,12 +127,12 @@ impl Shard<'_> {
     fn send_pause(&mut self, c: &Common<'_>, input: u32, on: bool, now: u64) {
         let id = self.pool.take();
         let packet = &mut self.pool.packets[id as usize];
-        packet.kind = Kind::Pause;
+        packet.set_kind(Kind::Pause);
         (packet.hop, packet.hops) = (0, 0);
         (packet.from, packet.seq) = (c.at(input), u32::from(on));
         let time = now + c.class(input).delay;
         // Where it begins: no data comes over that number.
-        self.deposit(c.units[input as usize], time, input | 1 << 31, id);
+        self.transit.deposit(&mut self.pool, c.units[input as usize], time, input | 1 << 31, id);
     }
 
     /// A pause frame, or the end of one, reaches the link's sender.
@@ -239,7 +227,7 @@ impl Shard<'_> {
         if !link.pending && (!link.control.is_empty() || (data && !link.paused)) {
             link.pending = true;
             let time = link.free_at;
-            self.plan(self.unit_of[at as usize], Thing::Link(at), time);
+            self.transit.plan(self.unit_of[at as usize], Thing::Link(at), time);
         }
     }
 
@@ -269,7 +257,7 @@ impl Shard<'_> {
         let packet = &mut self.pool.packets[id as usize];
         let link = &mut self.links[at as usize];
         let class = c.classes[link.class as usize];
-        let control = packet.kind.is_control();
+        let control = packet.is_control();
         let size = if control { c.settings.header } else { u64::from(packet.size) };
         let end = link.free_at.max(now) + class.time_for(size);
         link.free_at = end;
@@ -303,6 +291,6 @@ impl Shard<'_> {
             // Where the other direction begins this one ends.
             false => last ^ 1,
         };
-        self.deposit(c.units[next as usize], arrival, over, id);
+        self.transit.deposit(&mut self.pool, c.units[next as usize], arrival, over, id);
     }
 }
