@@ -28,28 +28,28 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// Another number for each link, at one time.
     #[inline]
-    fn tie(&self) -> u32 {
-        let salt = (self.time.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32;
+    fn tie(&self, seed: u64) -> u32 {
+        let salt = ((self.time ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32;
         let mixed = (self.link ^ salt).wrapping_mul(0x9E37_79B1);
         mixed ^ mixed >> 15
     }
     #[inline]
-    fn is_after(&self, other: &Arrival) -> bool {
-        self.time > other.time || (self.time == other.time && self.tie() > other.tie())
+    fn is_after(&self, other: &Arrival, seed: u64) -> bool {
+        self.time > other.time || (self.time == other.time && self.tie(seed) > other.tie(seed))
     }
 }
 
-/// Sorts by time; what has been sorted before costs little.
+/// Sorts by time; what has been sorted before costs little. The seed decides ties.
 #[inline]
-pub(crate) fn sort(arrivals: &mut [Arrival]) {
+pub(crate) fn sort(arrivals: &mut [Arrival], seed: u64) {
     if arrivals.len() > FEW {
-        arrivals.sort_by_key(|arrival| (arrival.time, arrival.tie()));
+        arrivals.sort_by_key(|arrival| (arrival.time, arrival.tie(seed)));
         return;
     }
     for i in 1..arrivals.len() {
         let arrival = arrivals[i];
         let mut j = i;
-        while j > 0 && arrivals[j - 1].is_after(&arrival) {
+        while j > 0 && arrivals[j - 1].is_after(&arrival, seed) {
             arrivals[j] = arrivals[j - 1];
             j -= 1;
         }

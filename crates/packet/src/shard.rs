@@ -3,6 +3,7 @@
 //! Nothing in it is touched by another shard while a window lasts. What goes to another shard is mail,
 //! which that one reads when its next window begins.
 
+use crate::ahead::fetch;
 use crate::balancer::outside::Outside;
 use crate::conn::{Inbound, Message, Receiver, Sender};
 use crate::layout::Place;
@@ -359,7 +360,8 @@ impl<'a> Shard<'a> {
     pub fn work(&mut self, c: &Common<'_>, window: u64, end: u64) {
         self.read_mail();
         let list = self.transit.calendar.open(window);
-        for &at in &list {
+        for (turn, &at) in list.iter().enumerate() {
+            self.fetch_ahead(&list[turn..]);
             let unit = &mut self.transit.units[at as usize];
             if !self.transit.calendar.strike(&mut unit.due) {
                 continue;
@@ -370,7 +372,7 @@ impl<'a> Shard<'a> {
                 continue;
             }
             let mut inbox = std::mem::take(&mut unit.inbox);
-            sort(&mut inbox);
+            sort(&mut inbox, c.seed);
             let due = inbox.iter().position(|arrival| arrival.time >= end).unwrap_or(inbox.len());
             self.counts.events += due as u64;
             if let Some(arrival) = inbox[..due].last() {
@@ -400,6 +402,28 @@ impl<'a> Shard<'a> {
             }
         }
         self.transit.calendar.close(list);
+    }
+
+    /// Has the memory of the units fetched that come after the first of these: units first, then what
+    /// arrives there, then the packets.
+    #[inline]
+    fn fetch_ahead(&self, list: &[u32]) {
+        let units = &self.transit.units;
+        if let Some(&far) = list.get(8) {
+            fetch(units, far as usize);
+        }
+        if let Some(&unit) = list.get(5) {
+            let Unit { inbox, link, .. } = &units[unit as usize];
+            fetch(&self.links, *link as usize);
+            fetch(inbox, 0);
+            fetch(inbox, 4);
+            fetch(inbox, 8);
+        }
+        if let Some(&unit) = list.get(2) {
+            for arrival in &units[unit as usize].inbox {
+                fetch(&self.pool.packets, arrival.packet as usize);
+            }
+        }
     }
 
     /// Any other unit: what arrives and what it has planned. When it has planned something next.
