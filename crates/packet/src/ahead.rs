@@ -13,3 +13,17 @@ pub(crate) fn fetch<T>(items: &[T], at: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (items, at);
 }
+
+/// Something will be appended soon.
+#[inline(always)]
+pub(crate) fn fetch_end<T>(items: &Vec<T>) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let end = items.as_ptr().wrapping_add(items.len());
+        // SAFETY: the instruction only fills the cache, and an address that is none does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(end.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = items;
+}

@@ -115,6 +115,11 @@ impl Fifo {
     pub fn is_empty(self) -> bool {
         self.head == NONE
     }
+    /// The next one to leave; no number of a packet if there is none.
+    #[inline]
+    pub fn first(self) -> u32 {
+        self.head
+    }
     #[inline]
     pub fn push(&mut self, id: u32, packets: &mut [Packet]) {
         packets[id as usize].next = NONE;

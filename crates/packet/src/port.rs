@@ -5,6 +5,7 @@
 //! The rules are those of `switch.rs`, without pauses and flows of its own; what leads into an optical
 //! switch, and what is dark or broken, is left to that file.
 
+use crate::ahead::fetch;
 use crate::link::{Class, Link, State};
 use crate::packet::{Packet, Pool};
 use crate::schedule::Arrival;
@@ -52,9 +53,11 @@ impl Port<'_, '_, '_> {
             let now = self.link.free_at;
             let packets: &[Packet] = &self.pool.packets;
             if let Some(id) = self.link.control.pop(packets) {
+                fetch(packets, self.link.control.first() as usize);
                 self.send(id, now);
             } else if let Some(id) = self.link.data.pop(packets) {
                 self.link.queued -= u64::from(packets[id as usize].size);
+                fetch(packets, self.link.data.first() as usize);
                 self.send(id, now);
             } else {
                 return;

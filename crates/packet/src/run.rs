@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
         let (fabric, settings) = (scenario.fabric, RunSettings::new(spec));
         let links = fabric.links();
         // A chooser looks at all queues.
-        let shards = if chooser.is_some() { 1 } else { links.len().div_ceil(LINKS_A_SHARD) };
+        let shards = if chooser.is_some() { 1 } else { links.len().div_ceil(std::env::var("LAS").map_or(LINKS_A_SHARD, |x| x.parse().unwrap())) };
         let layout = Layout::new(fabric, shards, settings.pauses);
         let mut run = Run {
             spec,
@@ -238,18 +238,15 @@ impl<'a> Run<'a> {
         }
         for from in 0..shards.len() {
             for to in 0..shards.len() {
-                if shards[from].transit.out[to].mail.is_empty() {
+                if shards[from].transit.out[to].letters.is_empty() {
                     continue;
                 }
                 let bag = std::mem::replace(&mut shards[from].transit.out[to], Bag::EMPTY);
                 let read = std::mem::replace(&mut shards[to].inbags[from], bag);
-                if read.mail.is_empty() {
+                if read.letters.is_empty() {
                     shards[from].transit.out[to] = read;
                 } else {
-                    // It has not come to read the last one.
-                    let (new, first) = (&mut shards[to].inbags[from], read.first);
-                    new.mail.extend(read.mail);
-                    new.first = new.first.min(first);
+                    shards[to].inbags[from].join(read); // it has not come to read the last one
                 }
             }
         }

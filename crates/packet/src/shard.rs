@@ -3,7 +3,7 @@
 //! Nothing in it is touched by another shard while a window lasts. What goes to another shard is mail,
 //! which that one reads when its next window begins.
 
-use crate::ahead::fetch;
+use crate::ahead::{fetch, fetch_end};
 use crate::balancer::outside::Outside;
 use crate::conn::{Inbound, Message, Receiver, Sender};
 use crate::layout::Place;
@@ -102,25 +102,31 @@ pub(crate) struct Unit {
     agenda: u32,
 }
 
-/// A packet that goes to another shard.
-#[derive(Debug)]
-pub(crate) struct Mail {
-    time: u64,
-    link: u32,
+/// What arrives where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Letter {
+    arrival: Arrival,
     unit: u32,
-    packet: Packet,
 }
 
-/// Mail to one shard.
+/// Mail to one shard. If it is from another one, its packets come with it; `packet` says nothing then.
 #[derive(Debug)]
 pub(crate) struct Bag {
-    pub mail: Vec<Mail>,
+    pub letters: Vec<Letter>,
+    packets: Vec<Packet>,
     /// When the first of it is due \[ps\].
     pub first: u64,
 }
 
 impl Bag {
-    pub const EMPTY: Bag = Bag { mail: Vec::new(), first: u64::MAX };
+    pub const EMPTY: Bag = Bag { letters: Vec::new(), packets: Vec::new(), first: u64::MAX };
+
+    /// Adds what is in another.
+    pub fn join(&mut self, other: Bag) {
+        self.letters.extend(other.letters);
+        self.packets.extend(other.packets);
+        self.first = self.first.min(other.first);
+    }
 }
 
 /// What is on its way and what is planned: to units here, and to other shards.
@@ -134,22 +140,38 @@ pub(crate) struct Transit {
     pub current: u32,
     /// By shard: what goes there.
     pub out: Vec<Bag>,
+    /// What arrives here.
+    own: Bag,
 }
 
 impl Transit {
     /// A packet arrives at a unit at a time, over a link.
     #[inline]
     pub fn deposit(&mut self, pool: &mut Pool, to: Place, time: u64, link: u32, packet: u32) {
-        if to.shard() != self.number {
-            let bag = &mut self.out[to.shard()];
-            bag.first = bag.first.min(time);
-            let there = pool.packets[packet as usize].clone();
-            bag.mail.push(Mail { time, link, unit: to.at(), packet: there });
-            pool.give(packet);
-        } else if to.at() == self.current {
-            self.plan(to.at(), Thing::Packet(packet), time);
+        let bag = if to.shard() == self.number {
+            if to.at() == self.current {
+                self.plan(to.at(), Thing::Packet(packet), time);
+                return;
+            }
+            &mut self.own
         } else {
-            self.expect(to.at(), Arrival { time, link, packet });
+            let bag = &mut self.out[to.shard()];
+            bag.packets.push(pool.packets[packet as usize].clone());
+            pool.give(packet);
+            bag
+        };
+        bag.letters.push(Letter { arrival: Arrival { time, link, packet }, unit: to.at() });
+        bag.first = bag.first.min(time);
+    }
+
+    /// Units that letters are for are fetched some letters ahead, then where they go.
+    #[inline]
+    fn fetch_ahead(&self, letters: &[Letter], turn: usize) {
+        if let Some(far) = letters.get(turn + 16) {
+            fetch(&self.units, far.unit as usize);
+        }
+        if let Some(near) = letters.get(turn + 8) {
+            fetch_end(&self.units[near.unit as usize].inbox);
         }
     }
 
@@ -241,6 +263,7 @@ impl<'a> Shard<'a> {
                 calendar: Calendar::new(window),
                 current: NONE,
                 out: bags(),
+                own: Bag::EMPTY,
             },
             pool: Pool::default(),
             senders: Vec::new(),
@@ -308,26 +331,34 @@ impl<'a> Shard<'a> {
         self.transit.plan(number, Thing::Link(at), time);
     }
 
-    /// Reads what other shards sent.
+    /// Reads what units and other shards sent.
     pub fn read_mail(&mut self) {
-        for from in 0..self.inbags.len() {
-            if self.inbags[from].mail.is_empty() {
-                continue;
-            }
-            let mut bag = std::mem::replace(&mut self.inbags[from], Bag::EMPTY);
-            for Mail { time, link, unit, packet } in bag.mail.drain(..) {
+        let transit = &mut self.transit;
+        let mut bag = std::mem::replace(&mut transit.own, Bag::EMPTY);
+        for (turn, letter) in bag.letters.iter().enumerate() {
+            transit.fetch_ahead(&bag.letters, turn);
+            transit.expect(letter.unit, letter.arrival);
+        }
+        bag.letters.clear();
+        bag.first = u64::MAX;
+        transit.own = bag;
+        for bag in &mut self.inbags {
+            for (turn, (letter, packet)) in bag.letters.iter().zip(&bag.packets).enumerate() {
+                transit.fetch_ahead(&bag.letters, turn);
                 let id = self.pool.take();
-                self.pool.packets[id as usize] = packet;
-                self.transit.expect(unit, Arrival { time, link, packet: id });
+                self.pool.packets[id as usize] = packet.clone();
+                transit.expect(letter.unit, Arrival { packet: id, ..letter.arrival });
             }
+            bag.letters.clear();
+            bag.packets.clear();
             bag.first = u64::MAX;
-            self.inbags[from] = bag;
         }
     }
 
     /// The first window with something to do, of length `window`.
     pub fn first_window(&self, window: u64) -> Option<u64> {
         let mail = self.inbags.iter().map(|bag| bag.first).min().unwrap_or(u64::MAX);
+        let mail = mail.min(self.transit.own.first);
         let mail = (mail != u64::MAX).then_some(mail / window);
         [self.transit.calendar.first(), mail].into_iter().flatten().min()
     }
@@ -351,7 +382,7 @@ impl<'a> Shard<'a> {
 
     /// Units that are listed for a window.
     pub fn load(&self, window: u64) -> usize {
-        self.transit.calendar.load(window) + self.inbags.iter().map(|bag| bag.mail.len()).sum::<usize>()
+        self.transit.calendar.load(window) + self.inbags.iter().map(|bag| bag.letters.len()).sum::<usize>()
     }
 
     // ---- working it off
@@ -409,19 +440,24 @@ impl<'a> Shard<'a> {
     #[inline]
     fn fetch_ahead(&self, list: &[u32]) {
         let units = &self.transit.units;
-        if let Some(&far) = list.get(8) {
+        if let Some(&far) = list.get(10) {
             fetch(units, far as usize);
         }
-        if let Some(&unit) = list.get(5) {
+        if let Some(&unit) = list.get(6) {
             let Unit { inbox, link, .. } = &units[unit as usize];
             fetch(&self.links, *link as usize);
             fetch(inbox, 0);
             fetch(inbox, 4);
             fetch(inbox, 8);
         }
-        if let Some(&unit) = list.get(2) {
-            for arrival in &units[unit as usize].inbox {
+        if let Some(&unit) = list.get(3) {
+            let Unit { inbox, link, .. } = &units[unit as usize];
+            for arrival in inbox {
                 fetch(&self.pool.packets, arrival.packet as usize);
+            }
+            if let Some(link) = self.links.get(*link as usize) {
+                fetch(&self.pool.packets, link.control.first() as usize);
+                fetch(&self.pool.packets, link.data.first() as usize);
             }
         }
     }
