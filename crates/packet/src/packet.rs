@@ -1,5 +1,6 @@
 //! Packets, one cache line each, in a pool that is used again and again.
 
+use crate::ahead::fetch;
 use std::collections::HashMap;
 
 /// No index: the end of a list, an empty ring.
@@ -154,6 +155,12 @@ impl Packet {
         link ^ u32::from(backwards)
     }
 
+    /// It at the next link.
+    #[inline]
+    pub fn one_hop_further(&self) -> Packet {
+        Packet { hop: self.hop + 1, ..*self }
+    }
+
     /// Sends it back where it came from.
     #[inline]
     pub fn turn(&mut self) {
@@ -195,6 +202,13 @@ impl Pool {
             self.packets.push(FREE);
             self.packets.len() as u32 - 1
         })
+    }
+    /// The one that is taken when so many others have been will be written to soon.
+    #[inline]
+    pub fn fetch_free(&self, after: usize) {
+        if let Some(at) = self.free.len().checked_sub(after + 1) {
+            fetch(&self.packets, self.free[at] as usize);
+        }
     }
     pub fn give(&mut self, packet: u32) {
         self.free.push(packet);

@@ -28,7 +28,7 @@ impl Port<'_, '_, '_> {
     #[inline(always)]
     fn send(&mut self, id: u32, now: u64) {
         let (c, link) = (self.c, &mut *self.link);
-        let packet = &mut self.pool.packets[id as usize];
+        let packet = &self.pool.packets[id as usize];
         let (size, takes) = match packet.is_control() {
             true => (c.settings.header, self.control),
             false => (u64::from(packet.size), self.class.time_for(u64::from(packet.size))),
@@ -37,11 +37,8 @@ impl Port<'_, '_, '_> {
         link.free_at = end;
         link.carried += size;
         link.packets = link.packets.wrapping_add(1);
-        packet.hop += 1;
-        let next = match packet.hop < packet.hops {
-            true => packet.link(packet.hop, c.long),
-            false => self.name ^ 1,
-        };
+        let hop = packet.hop + 1;
+        let next = if hop < packet.hops { packet.link(hop, c.long) } else { self.name ^ 1 };
         let to = c.units[next as usize];
         self.transit.deposit(self.pool, to, end + self.class.delay, self.name, id);
     }

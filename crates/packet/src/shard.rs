@@ -145,10 +145,11 @@ pub(crate) struct Transit {
 }
 
 impl Transit {
-    /// A packet arrives at a unit at a time, over a link.
+    /// A packet arrives at a unit at a time, over a link: one hop further.
     #[inline]
     pub fn deposit(&mut self, pool: &mut Pool, to: Place, time: u64, link: u32, packet: u32) {
         let bag = if to.shard() == self.number {
+            pool.packets[packet as usize].hop += 1;
             if to.at() == self.current {
                 self.plan(to.at(), Thing::Packet(packet), time);
                 return;
@@ -156,7 +157,8 @@ impl Transit {
             &mut self.own
         } else {
             let bag = &mut self.out[to.shard()];
-            bag.packets.push(pool.packets[packet as usize].clone());
+            // Changed in the copy: a processor waits if it reads in large what was written in small just now.
+            bag.packets.push(pool.packets[packet as usize].one_hop_further());
             pool.give(packet);
             bag
         };
@@ -345,6 +347,8 @@ impl<'a> Shard<'a> {
         for bag in &mut self.inbags {
             for (turn, (letter, packet)) in bag.letters.iter().zip(&bag.packets).enumerate() {
                 transit.fetch_ahead(&bag.letters, turn);
+                fetch(&bag.packets, turn + 6);
+                self.pool.fetch_free(6);
                 let id = self.pool.take();
                 self.pool.packets[id as usize] = packet.clone();
                 transit.expect(letter.unit, Arrival { packet: id, ..letter.arrival });

@@ -285,12 +285,9 @@ impl Shard<'_> {
             *through = (through.0 + size, through.1 + 1);
             last = out;
         }
-        packet.hop += 1;
-        let next = match packet.hop < packet.hops {
-            true => packet.link(packet.hop, c.long),
-            // Where the other direction begins this one ends.
-            false => last ^ 1,
-        };
+        let hop = packet.hop + 1;
+        // Where the other direction begins this one ends.
+        let next = if hop < packet.hops { packet.link(hop, c.long) } else { last ^ 1 };
         self.transit.deposit(&mut self.pool, c.units[next as usize], arrival, over, id);
     }
 }
