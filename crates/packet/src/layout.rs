@@ -6,8 +6,9 @@
 //! between units. So all that happens in a unit in a window is known when the window begins, but for what
 //! the unit does itself, and units can be worked off one after the other, or at the same time (Chandy and
 //! Misra, IEEE TSE 5(5), 1979: conservative simulation with lookahead).
-//! A shard is units that are near one another: servers side by side, the switches above them. What happens
-//! does not depend on how many there are.
+//! A group is units that are near one another: servers side by side, the switches above them. What it holds
+//! should fit into a core's cache, for its units are worked off one after the other. A shard is some
+//! groups that a thread works off. What happens does not depend on how many there are of either.
 
 use lightloom_fabric::{Fabric, GpuId, LinkClass, NicId, NodeKind};
 
@@ -17,6 +18,8 @@ const NEAR: u64 = 1_000;
 const LONGEST_WINDOW: u64 = 1_000_000;
 /// Shards at most: they are told apart by eight bits, of which one value is for optical switches.
 pub(crate) const MOST_SHARDS: usize = 128;
+/// Groups at most.
+const MOST_GROUPS: usize = 250;
 
 /// A place in a shard: the shard in the highest eight bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +50,27 @@ pub(crate) struct Layout {
     pub places: Vec<Place>,
     /// By link: the unit at its sending end.
     pub units: Vec<Place>,
-    /// By shard and unit: its links, and whether it is one port of a switch.
-    pub shards: Vec<Vec<(Vec<u32>, bool)>>,
+    /// By shard and unit, those of a group side by side.
+    pub shards: Vec<Vec<UnitOf>>,
     /// Nothing that leaves a unit arrives elsewhere sooner \[ps\].
     pub window: u64,
 }
 
+/// A unit of a shard.
+#[derive(Clone, Debug)]
+pub(crate) struct UnitOf {
+    /// The links that it sends into.
+    pub links: Vec<u32>,
+    /// It is one port of a switch.
+    pub port: bool,
+    /// Of the shard.
+    pub group: u8,
+}
+
 impl Layout {
-    /// Cuts a fabric into at most so many shards; `joint`: the ports of a switch are one unit.
-    pub fn new(fabric: &Fabric, shards: usize, joint: bool) -> Self {
+    /// Cuts a fabric into at most so many groups, and those into shards; `joint`: the ports of a switch are
+    /// one unit.
+    pub fn new(fabric: &Fabric, groups: usize, shards: usize, joint: bool) -> Self {
         let (nodes, links) = (fabric.nodes(), fabric.links());
         let parts = parts(fabric);
         let is_ocs = |node: usize| matches!(nodes[node].kind, NodeKind::Ocs { .. });
@@ -64,39 +79,44 @@ impl Layout {
                 && matches!(nodes[node].kind, NodeKind::Switch { .. })
                 && parts.sizes[parts.of[node] as usize] == 1
         };
-        let homes = homes(fabric, &parts, shards.clamp(1, MOST_SHARDS));
-        let used = homes.iter().map(|&shard| usize::from(shard) + 1).max().unwrap_or(1);
+        let groups = groups.clamp(1, MOST_GROUPS);
+        let homes = homes(fabric, &parts, groups);
+        let shards = shards.clamp(1, groups.min(MOST_SHARDS));
+        let unplaced = Place::new(Place::THROUGH, 0);
         let mut layout = Layout {
-            places: Vec::with_capacity(links.len()),
-            units: Vec::with_capacity(links.len()),
-            shards: vec![Vec::new(); used],
+            places: vec![unplaced; links.len()],
+            units: vec![unplaced; links.len()],
+            shards: vec![Vec::new(); shards],
             window: window(fabric, &parts),
         };
-        // By part: its unit. Links of a shard are numbered as they come.
+        let (from_ocs, mut order): (Vec<u32>, Vec<u32>) =
+            (0..links.len() as u32).partition(|&id| is_ocs(links[id as usize].from.index()));
+        for (through, id) in (0..).zip(from_ocs) {
+            layout.places[id as usize] = Place::new(Place::THROUGH, through);
+            layout.units[id as usize] = Place::new(Place::THROUGH, through);
+        }
+        let part = |id: u32| parts.of[links[id as usize].from.index()] as usize;
+        order.sort_by_key(|&id| homes[part(id)]);
+        // By part: its unit.
         let mut known = vec![u32::MAX; parts.sizes.len()];
-        let (mut count, mut through) = (vec![0; used], 0);
-        for (id, link) in (0..).zip(links) {
-            let (from, part) = (link.from.index(), parts.of[link.from.index()] as usize);
-            if is_ocs(from) {
-                layout.places.push(Place::new(Place::THROUGH, through));
-                layout.units.push(Place::new(Place::THROUGH, through));
-                through += 1;
-                continue;
-            }
-            let shard = usize::from(homes[part]);
+        let mut count = vec![0; shards];
+        for id in order {
+            let (part, port) = (part(id), alone(links[id as usize].from.index()));
+            let shard = usize::from(homes[part]) * shards / groups;
+            let first_group = (shard * groups).div_ceil(shards);
             let units = &mut layout.shards[shard];
-            let port = alone(from);
             let unit = match known[part] {
                 unit if unit != u32::MAX && !port => unit,
                 _ => {
-                    units.push((Vec::new(), port));
+                    let group = (usize::from(homes[part]) - first_group) as u8;
+                    units.push(UnitOf { links: Vec::new(), port, group });
                     known[part] = units.len() as u32 - 1;
                     known[part]
                 }
             };
-            units[unit as usize].0.push(id);
-            layout.places.push(Place::new(shard, count[shard]));
-            layout.units.push(Place::new(shard, unit));
+            units[unit as usize].links.push(id);
+            layout.places[id as usize] = Place::new(shard, count[shard]);
+            layout.units[id as usize] = Place::new(shard, unit);
             count[shard] += 1;
         }
         layout
@@ -179,9 +199,9 @@ fn window(fabric: &Fabric, parts: &Parts) -> u64 {
     delays.min().unwrap_or(LONGEST_WINDOW).clamp(1, LONGEST_WINDOW)
 }
 
-/// By part: its shard. Servers in order, switches with what is below them; those that stand above several
-/// shards go round.
-fn homes(fabric: &Fabric, parts: &Parts, shards: usize) -> Vec<u8> {
+/// By part: its group. Servers in order, switches with what is below them; those that stand above several
+/// groups go round.
+fn homes(fabric: &Fabric, parts: &Parts, groups: usize) -> Vec<u8> {
     const NONE: u8 = u8::MAX;
     let nodes = fabric.nodes();
     let mut homes = vec![NONE; parts.sizes.len()];
@@ -193,7 +213,7 @@ fn homes(fabric: &Fabric, parts: &Parts, shards: usize) -> Vec<u8> {
     servers.sort_unstable();
     servers.dedup();
     for (at, &part) in servers.iter().enumerate() {
-        homes[part as usize] = (at * shards / servers.len().max(1)) as u8;
+        homes[part as usize] = (at * groups / servers.len().max(1)) as u8;
     }
     // What a part is beside that has a home already: the first and the last home.
     let mut turn = 0;
@@ -211,7 +231,7 @@ fn homes(fabric: &Fabric, parts: &Parts, shards: usize) -> Vec<u8> {
         for (home, (low, high)) in homes.iter_mut().zip(beside) {
             if *home == NONE && low != NONE {
                 any = true;
-                *home = if low == high { low } else { (turn % shards) as u8 };
+                *home = if low == high { low } else { (turn % groups) as u8 };
                 turn += usize::from(low != high);
             }
         }

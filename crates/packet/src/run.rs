@@ -24,8 +24,8 @@ use lightloom_units::{Bytes, Time};
 const CHECK_EVERY: u64 = 1 << 17;
 /// Queue samples that are kept.
 const MOST_SAMPLES: usize = 1 << 20;
-/// Links of a shard, about: what it holds should fit into a core's cache.
-const LINKS_A_SHARD: usize = 1 << 10;
+/// Links of a group, about: what they hold should fit into a core's cache.
+const LINKS_A_GROUP: usize = 1 << 10;
 
 /// What happens outside the network, or to both ends of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +92,10 @@ impl<'a> Run<'a> {
         let (fabric, settings) = (scenario.fabric, RunSettings::new(spec));
         let links = fabric.links();
         // A chooser looks at all queues.
-        let shards = if chooser.is_some() { 1 } else { links.len().div_ceil(std::env::var("LAS").map_or(LINKS_A_SHARD, |x| x.parse().unwrap())) };
-        let layout = Layout::new(fabric, shards, settings.pauses);
+        let threads: usize = std::env::var("THREADS").map_or(1, |x| x.parse().unwrap());
+        let shards = if chooser.is_some() { 1 } else { threads };
+        let groups = links.len().div_ceil(std::env::var("LAS").map_or(LINKS_A_GROUP, |x| x.parse().unwrap())).max(shards);
+        let layout = Layout::new(fabric, groups, shards, settings.pauses);
         let mut run = Run {
             spec,
             scenario,
@@ -140,21 +142,24 @@ impl<'a> Run<'a> {
         let through = self.origins.iter().filter(|&&origin| origin == Origin::Ocs).count();
         let count = self.layout.shards.len();
         for (number, units) in self.layout.shards.iter().enumerate() {
-            let mut shard = Shard::new(number, count, self.layout.window, through);
-            for (links, port) in units {
-                shard.add_unit(links, *port, |link| self.layout.places[link as usize].at());
+            let mut shard = Shard::new(number, count, through);
+            let mut links = Vec::new();
+            for unit in units {
+                let place = |link: u32| self.layout.places[link as usize].at();
+                shard.add_unit(unit, self.layout.window, place);
+                links.extend(unit.links.iter().map(|&link| (place(link), link)));
             }
+            links.sort_unstable();
+            shard.names = links.into_iter().map(|(_, link)| link).collect();
             self.shards.push(shard);
         }
-        for (id, link) in (0u32..).zip(self.scenario.fabric.links()) {
+        let names: Vec<u32> = self.shards.iter().flat_map(|shard| shard.names.clone()).collect();
+        for id in names {
+            let link = &self.scenario.fabric.links()[id as usize];
             let (origin, place) = (self.origins[id as usize], self.layout.places[id as usize]);
-            if origin == Origin::Ocs {
-                continue;
-            }
             let shard = &mut self.shards[place.shard()];
             let into_ocs = self.ledger.circuits.enters_switch(LinkId(id));
             shard.links.push(Link::new(self.class_of[id as usize], origin, into_ocs));
-            shard.names.push(id);
             shard.unit_of.push(self.layout.units[id as usize].at());
             shard.tallies.push(Tally { turn: link.from.0, ..Tally::default() });
         }

@@ -204,9 +204,4 @@ impl Calendar {
             *place = list;
         }
     }
-
-    /// How many units the list of a window names.
-    pub fn load(&self, window: u64) -> usize {
-        self.lists[(window % AHEAD) as usize].len()
-    }
 }

@@ -6,7 +6,7 @@
 use crate::ahead::{fetch, fetch_end};
 use crate::balancer::outside::Outside;
 use crate::conn::{Inbound, Message, Receiver, Sender};
-use crate::layout::Place;
+use crate::layout::{Place, UnitOf};
 use crate::link::{Class, Link, Tally};
 use crate::packet::{LongPaths, NONE, Packet, Pool};
 use crate::schedule::{Agenda, Arrival, Calendar, Due, sort};
@@ -134,14 +134,17 @@ impl Bag {
 pub(crate) struct Transit {
     pub number: usize,
     pub units: Vec<Unit>,
+    /// By unit: its group.
+    groups: Vec<u8>,
     agendas: Vec<Agenda>,
-    calendar: Calendar,
+    /// By group.
+    calendars: Vec<Calendar>,
     /// The unit that is worked off, if it has an agenda.
     pub current: u32,
     /// By shard: what goes there.
     pub out: Vec<Bag>,
-    /// What arrives here.
-    own: Bag,
+    /// By group: what arrives here.
+    own: Vec<Bag>,
 }
 
 impl Transit {
@@ -154,7 +157,7 @@ impl Transit {
                 self.plan(to.at(), Thing::Packet(packet), time);
                 return;
             }
-            &mut self.own
+            &mut self.own[usize::from(self.groups[to.at() as usize])]
         } else {
             let bag = &mut self.out[to.shard()];
             // Changed in the copy: a processor waits if it reads in large what was written in small just now.
@@ -182,7 +185,7 @@ impl Transit {
         let unit = &mut self.units[at as usize];
         unit.inbox.push(arrival);
         if arrival.time < unit.due.next {
-            self.calendar.list(at, &mut unit.due, arrival.time);
+            self.calendars[usize::from(self.groups[at as usize])].list(at, &mut unit.due, arrival.time);
         }
     }
 
@@ -192,8 +195,21 @@ impl Transit {
         let unit = &mut self.units[at as usize];
         self.agendas[unit.agenda as usize].plan(thing.id(), time);
         if at != self.current && time < unit.due.next {
-            self.calendar.list(at, &mut unit.due, time);
+            let group = usize::from(self.groups[at as usize]);
+            self.calendars[group].list(at, &mut unit.due, time);
         }
+    }
+
+    /// Reads what is for a group.
+    fn read_mail(&mut self, group: usize) {
+        let mut bag = std::mem::replace(&mut self.own[group], Bag::EMPTY);
+        for (turn, letter) in bag.letters.iter().enumerate() {
+            self.fetch_ahead(&bag.letters, turn);
+            self.expect(letter.unit, letter.arrival);
+        }
+        bag.letters.clear();
+        bag.first = u64::MAX;
+        self.own[group] = bag;
     }
 
     /// When the next thing happens in a unit.
@@ -250,7 +266,7 @@ pub(crate) struct Shard<'a> {
 
 impl<'a> Shard<'a> {
     /// A shard of so many; units follow by [`Shard::add_unit`].
-    pub fn new(number: usize, shards: usize, window: u64, through: usize) -> Self {
+    pub fn new(number: usize, shards: usize, through: usize) -> Self {
         let bags = || (0..shards).map(|_| Bag::EMPTY).collect();
         Shard {
             links: Vec::new(),
@@ -261,11 +277,12 @@ impl<'a> Shard<'a> {
             transit: Transit {
                 number,
                 units: Vec::new(),
+                groups: Vec::new(),
                 agendas: Vec::new(),
-                calendar: Calendar::new(window),
+                calendars: Vec::new(),
                 current: NONE,
                 out: bags(),
-                own: Bag::EMPTY,
+                own: Vec::new(),
             },
             pool: Pool::default(),
             senders: Vec::new(),
@@ -291,14 +308,19 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// A unit of these links; `port`: it is one port of a switch.
-    pub fn add_unit(&mut self, links: &[u32], port: bool, place: impl Fn(u32) -> u32) {
-        let transit = &mut self.transit;
-        let agenda = if port { NONE } else { transit.agendas.len() as u32 };
-        if !port {
+    /// One more unit, with windows of a length; where the first link of a unit is placed.
+    pub fn add_unit(&mut self, unit: &UnitOf, window: u64, place: impl Fn(u32) -> u32) {
+        let (UnitOf { links, port, group }, transit) = (unit, &mut self.transit);
+        while transit.calendars.len() <= usize::from(*group) {
+            transit.calendars.push(Calendar::new(window));
+            transit.own.push(Bag::EMPTY);
+        }
+        transit.groups.push(*group);
+        let agenda = if *port { NONE } else { transit.agendas.len() as u32 };
+        if !*port {
             transit.agendas.push(Agenda::default());
         }
-        let link = if port { place(links[0]) } else { NONE };
+        let link = if *port { place(links[0]) } else { NONE };
         transit.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
     }
 
@@ -323,7 +345,8 @@ impl<'a> Shard<'a> {
                 if !(link.control.is_empty() && link.data.is_empty()) {
                     link.free_at = link.free_at.max(now);
                     let time = link.free_at.min(unit.due.next);
-                    self.transit.calendar.list(number, &mut unit.due, time);
+                    let group = usize::from(self.transit.groups[number as usize]);
+                    self.transit.calendars[group].list(number, &mut unit.due, time);
                 }
                 return;
             }
@@ -333,25 +356,24 @@ impl<'a> Shard<'a> {
         self.transit.plan(number, Thing::Link(at), time);
     }
 
-    /// Reads what units and other shards sent.
+    /// Reads what other shards sent, and what units here did.
     pub fn read_mail(&mut self) {
+        self.read_others_mail();
+        (0..self.transit.own.len()).for_each(|group| self.transit.read_mail(group));
+    }
+
+    fn read_others_mail(&mut self) {
         let transit = &mut self.transit;
-        let mut bag = std::mem::replace(&mut transit.own, Bag::EMPTY);
-        for (turn, letter) in bag.letters.iter().enumerate() {
-            transit.fetch_ahead(&bag.letters, turn);
-            transit.expect(letter.unit, letter.arrival);
-        }
-        bag.letters.clear();
-        bag.first = u64::MAX;
-        transit.own = bag;
         for bag in &mut self.inbags {
             for (turn, (letter, packet)) in bag.letters.iter().zip(&bag.packets).enumerate() {
-                transit.fetch_ahead(&bag.letters, turn);
                 fetch(&bag.packets, turn + 6);
                 self.pool.fetch_free(6);
                 let id = self.pool.take();
                 self.pool.packets[id as usize] = packet.clone();
-                transit.expect(letter.unit, Arrival { packet: id, ..letter.arrival });
+                let own = &mut transit.own[usize::from(transit.groups[letter.unit as usize])];
+                let arrival = Arrival { packet: id, ..letter.arrival };
+                own.letters.push(Letter { arrival, unit: letter.unit });
+                own.first = own.first.min(arrival.time);
             }
             bag.letters.clear();
             bag.packets.clear();
@@ -361,82 +383,86 @@ impl<'a> Shard<'a> {
 
     /// The first window with something to do, of length `window`.
     pub fn first_window(&self, window: u64) -> Option<u64> {
-        let mail = self.inbags.iter().map(|bag| bag.first).min().unwrap_or(u64::MAX);
-        let mail = mail.min(self.transit.own.first);
+        let mail = self.inbags.iter().chain(&self.transit.own);
+        let mail = mail.map(|bag| bag.first).min().unwrap_or(u64::MAX);
         let mail = (mail != u64::MAX).then_some(mail / window);
-        [self.transit.calendar.first(), mail].into_iter().flatten().min()
+        let listed = self.transit.calendars.iter().filter_map(Calendar::first);
+        listed.chain(mail).min()
     }
 
     /// When the next thing happens in a window, if anything does; reads mail.
     pub fn first_time(&mut self, window: u64) -> u64 {
         self.read_mail();
-        let list = self.transit.calendar.open(window);
         let mut first = u64::MAX;
-        for &at in &list {
-            let unit = &mut self.transit.units[at as usize];
-            if self.transit.calendar.strike(&mut unit.due) {
-                let next = unit.due.next;
-                first = first.min(next);
-                self.transit.calendar.list(at, &mut unit.due, next);
+        let Transit { units, calendars, .. } = &mut self.transit;
+        for calendar in calendars {
+            let list = calendar.open(window);
+            for &at in &list {
+                let unit = &mut units[at as usize];
+                if calendar.strike(&mut unit.due) {
+                    let next = unit.due.next;
+                    first = first.min(next);
+                    calendar.list(at, &mut unit.due, next);
+                }
             }
+            calendar.close(list);
         }
-        self.transit.calendar.close(list);
         first
-    }
-
-    /// Units that are listed for a window.
-    pub fn load(&self, window: u64) -> usize {
-        self.transit.calendar.load(window) + self.inbags.iter().map(|bag| bag.letters.len()).sum::<usize>()
     }
 
     // ---- working it off
 
     /// All that happens in a window before `end`.
     pub fn work(&mut self, c: &Common<'_>, window: u64, end: u64) {
-        self.read_mail();
-        let list = self.transit.calendar.open(window);
-        for (turn, &at) in list.iter().enumerate() {
-            self.fetch_ahead(&list[turn..]);
-            let unit = &mut self.transit.units[at as usize];
-            if !self.transit.calendar.strike(&mut unit.due) {
-                continue;
+        self.read_others_mail();
+        for group in 0..self.transit.calendars.len() {
+            self.transit.read_mail(group);
+            let list = self.transit.calendars[group].open(window);
+            for (turn, &at) in list.iter().enumerate() {
+                self.fetch_ahead(&list[turn..]);
+                let unit = &mut self.transit.units[at as usize];
+                let calendar = &mut self.transit.calendars[group];
+                if !calendar.strike(&mut unit.due) {
+                    continue;
+                }
+                let next = match unit.due.next < end {
+                    true => self.work_off(c, at, end),
+                    false => unit.due.next,
+                };
+                let due = &mut self.transit.units[at as usize].due;
+                due.next = next;
+                if next != u64::MAX {
+                    self.transit.calendars[group].list(at, due, next);
+                }
             }
-            if unit.due.next >= end {
-                let time = unit.due.next;
-                self.transit.calendar.list(at, &mut unit.due, time);
-                continue;
-            }
-            let mut inbox = std::mem::take(&mut unit.inbox);
-            sort(&mut inbox, c.seed);
-            let due = inbox.iter().position(|arrival| arrival.time >= end).unwrap_or(inbox.len());
-            self.counts.events += due as u64;
-            if let Some(arrival) = inbox[..due].last() {
-                self.last = self.last.max(arrival.time);
-            }
-            let (link, agenda) = (unit.link, unit.agenda);
-            let mut next = match link {
-                NONE => self.work_unit(c, at, agenda as usize, &inbox[..due], end),
-                _ => self.work_port(c, link, &inbox[..due], end),
-            };
-            let left = inbox.len() - due;
-            if left > 0 {
-                next = next.min(inbox[due].time);
-                inbox.copy_within(due.., 0);
-            }
-            inbox.truncate(left);
-            let unit = &mut self.transit.units[at as usize];
-            if !unit.inbox.is_empty() {
-                // It sent to itself.
-                inbox.append(&mut unit.inbox);
-                next = inbox.iter().map(|arrival| arrival.time).fold(next, u64::min);
-            }
-            unit.inbox = inbox;
-            unit.due.next = next;
-            if next != u64::MAX {
-                self.transit.calendar.list(at, &mut unit.due, next);
-            }
+            self.transit.calendars[group].close(list);
         }
-        self.transit.calendar.close(list);
+    }
+
+    /// What happens in a unit before `end`. When the next thing happens there.
+    #[inline]
+    fn work_off(&mut self, c: &Common<'_>, at: u32, end: u64) -> u64 {
+        let unit = &mut self.transit.units[at as usize];
+        let mut inbox = std::mem::take(&mut unit.inbox);
+        sort(&mut inbox, c.seed);
+        let due = inbox.iter().position(|arrival| arrival.time >= end).unwrap_or(inbox.len());
+        self.counts.events += due as u64;
+        if let Some(arrival) = inbox[..due].last() {
+            self.last = self.last.max(arrival.time);
+        }
+        let (link, agenda) = (unit.link, unit.agenda);
+        let next = match link {
+            NONE => self.work_unit(c, at, agenda as usize, &inbox[..due], end),
+            _ => self.work_port(c, link, &inbox[..due], end),
+        };
+        let left = inbox.len() - due;
+        let next = if left > 0 { next.min(inbox[due].time) } else { next };
+        if due > 0 {
+            inbox.copy_within(due.., 0);
+            inbox.truncate(left);
+        }
+        self.transit.units[at as usize].inbox = inbox;
+        next
     }
 
     /// Has the memory of the units fetched that come after the first of these: units first, then what
