@@ -63,12 +63,14 @@ pub struct PacketEngine {
     pub seed: u64,
     /// What chooses paths in place of the balancer of the settings.
     pub chooser: Option<Arc<dyn PathChooser>>,
+    /// CPU threads, at least one. The outcome is the same for any number, bit by bit. A chooser takes one.
+    pub threads: usize,
 }
 
 impl PacketEngine {
-    /// With the balancer of the settings.
+    /// With the balancer of the settings, on one thread.
     pub fn new(spec: PacketSpec, seed: u64) -> Self {
-        PacketEngine { spec, seed, chooser: None }
+        PacketEngine { spec, seed, chooser: None, threads: 1 }
     }
 }
 
@@ -83,8 +85,7 @@ impl Engine for PacketEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        let PacketEngine { spec, seed, chooser } = self;
-        run::Run::new(spec, *seed, chooser.as_deref(), scenario, policy, observer).complete()
+        run::Run::new(self, scenario, policy, observer).complete()
     }
 }
 

@@ -3,7 +3,8 @@
 //! A window ends early where something outside the network happens: a task ends, a circuit changes, a
 //! flow ends that may be the last of its phase (`ends.rs`). So tasks start and end to the picosecond.
 
-use crate::balancer::outside::{Outside, PathChooser};
+use crate::PacketEngine;
+use crate::balancer::outside::Outside;
 use crate::conn::{Conn, Flow};
 use crate::ends::Ends;
 use crate::layout::{Layout, Place};
@@ -24,6 +25,8 @@ use lightloom_units::{Bytes, Time};
 const CHECK_EVERY: u64 = 1 << 17;
 /// Queue samples that are kept.
 const MOST_SAMPLES: usize = 1 << 20;
+/// Packets under way that are worth a thread a shard for a window, some ten times what starting one takes.
+const WORTH_THREADS: usize = 1 << 12;
 /// Links of a group, about: what they hold should fit into a core's cache.
 const LINKS_A_GROUP: usize = 1 << 10;
 
@@ -82,19 +85,18 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(
-        spec: &'a PacketSpec,
-        seed: u64,
-        chooser: Option<&'a dyn PathChooser>,
+        engine: &'a PacketEngine,
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
+        let PacketEngine { spec, seed, .. } = engine;
+        let (seed, chooser) = (*seed, engine.chooser.as_deref());
         let (fabric, settings) = (scenario.fabric, RunSettings::new(spec));
         let links = fabric.links();
         // A chooser looks at all queues.
-        let threads: usize = std::env::var("THREADS").map_or(1, |x| x.parse().unwrap());
-        let shards = if chooser.is_some() { 1 } else { threads };
-        let groups = links.len().div_ceil(std::env::var("LAS").map_or(LINKS_A_GROUP, |x| x.parse().unwrap())).max(shards);
+        let shards = if chooser.is_some() { 1 } else { engine.threads };
+        let groups = links.len().div_ceil(LINKS_A_GROUP).max(shards);
         let layout = Layout::new(fabric, groups, shards, settings.pauses);
         let mut run = Run {
             spec,
@@ -229,14 +231,23 @@ impl<'a> Run<'a> {
         self.report(now)
     }
 
-    /// All shards do what happens in a window before `end`.
+    /// All shards do what happens in a window before `end`: one a thread if there is enough to do.
     fn work(&mut self, window: u64, end: u64) {
         let length = self.layout.window;
         let (shards, common) = self.split();
-        for shard in shards.iter_mut() {
-            if shard.first_window(length) == Some(window) {
-                shard.work(&common, window, end);
-            }
+        let mut due: Vec<&mut Shard<'_>> =
+            shards.iter_mut().filter(|shard| shard.first_window(length) == Some(window)).collect();
+        let load: usize = due.iter().map(|shard| shard.load()).sum();
+        if due.len() > 1 && load >= WORTH_THREADS {
+            std::thread::scope(|scope| {
+                let own = due.pop();
+                for shard in due {
+                    scope.spawn(|| shard.work(&common, window, end));
+                }
+                own.into_iter().for_each(|shard| shard.work(&common, window, end));
+            });
+        } else {
+            due.into_iter().for_each(|shard| shard.work(&common, window, end));
         }
         if shards.len() == 1 {
             return;

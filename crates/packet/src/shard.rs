@@ -410,6 +410,11 @@ impl<'a> Shard<'a> {
         first
     }
 
+    /// Packets that are under way to it, but for those that arrive in a later window, perhaps.
+    pub fn load(&self) -> usize {
+        self.inbags.iter().chain(&self.transit.own).map(|bag| bag.letters.len()).sum()
+    }
+
     // ---- working it off
 
     /// All that happens in a window before `end`.
