@@ -126,7 +126,7 @@ impl Packet {
 
     /// Gives it a path; if it is too long to carry, `long` is where it stands in [`LongPaths`].
     #[inline]
-    pub fn take(&mut self, links: &[u32], long: u32) {
+    pub fn take(&mut self, links: impl ExactSizeIterator<Item = u32>, long: u32) {
         self.hops = links.len() as u16;
         self.hop = 0;
         self.flags &= !BACKWARDS;
@@ -226,7 +226,7 @@ mod tests {
         let mut long = LongPaths::default();
         for hops in [6u16, 10, 11, 30, 300, 11] {
             let links: Vec<u32> = (0..u32::from(hops)).map(|i| (1 << 24) - 2 - 4 * i).collect();
-            packet.take(&links, long.keep(&links));
+            packet.take(links.iter().copied(), long.keep(&links));
             let forwards: Vec<u32> = (0..hops).map(|hop| packet.link(hop, &long)).collect();
             assert_eq!(forwards, links);
             packet.turn();

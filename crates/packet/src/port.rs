@@ -28,7 +28,7 @@ impl Port<'_, '_, '_> {
     #[inline(always)]
     fn send(&mut self, id: u32, now: u64) {
         let (c, link) = (self.c, &mut *self.link);
-        let packet = &self.pool.packets[id as usize];
+        let packet = &mut self.pool.packets[id as usize];
         let (size, takes) = match packet.is_control() {
             true => (c.settings.header, self.control),
             false => (u64::from(packet.size), self.class.time_for(u64::from(packet.size))),
@@ -40,7 +40,13 @@ impl Port<'_, '_, '_> {
         let hop = packet.hop + 1;
         let next = if hop < packet.hops { packet.link(hop, c.long) } else { self.name ^ 1 };
         let to = c.units[next as usize];
-        self.transit.deposit(self.pool, to, end + self.class.delay, self.name, id);
+        let arrival = Arrival { time: end + self.class.delay, link: self.name, packet: id };
+        if to.shard() == self.transit.number {
+            packet.hop = hop;
+            self.transit.post(to.at(), arrival);
+        } else {
+            self.transit.send_away(self.pool, to, arrival);
+        }
     }
 
     /// What leaves before a time.

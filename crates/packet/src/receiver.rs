@@ -204,7 +204,7 @@ impl Shard<'_> {
         let packet = &mut self.pool.packets[id as usize];
         (packet.from, packet.to, packet.life) = (receiver.from, to, receiver.life);
         packet.mark(false);
-        packet.take(&receiver.links, receiver.long);
+        packet.take(receiver.links.iter().copied(), receiver.long);
         self.answer(c, id, Kind::Pull, 0, 1, now);
     }
 }

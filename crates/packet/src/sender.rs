@@ -190,12 +190,10 @@ impl Shard<'_> {
             let sender = &self.senders[id as usize];
             let after = sender.links.len() - after as usize;
             self.path.extend(sender.links[after..].iter().map(|&l| LinkId(l)));
-            self.raw_path.clear();
-            self.raw_path.extend(self.path.iter().map(|l| l.0));
             let packet = &mut self.pool.packets[packet_id as usize];
-            packet.take(&self.raw_path, sender.long);
+            packet.take(self.path.iter().map(|link| link.0), sender.long);
         } else {
-            packet.take(sender.travelled(), sender.long);
+            packet.take(sender.travelled().iter().copied(), sender.long);
         }
         packet_id
     }

@@ -17,6 +17,9 @@ use lightloom_engine::Circuits;
 use lightloom_fabric::{Fabric, LinkId};
 use lightloom_units::mix;
 
+/// Units that are worth fetching ahead: with fewer, what a shard holds is about what a core's cache does.
+const LARGE: usize = 1 << 10;
+
 /// What all shards read while a window lasts.
 #[derive(Clone, Copy)]
 pub(crate) struct Common<'a> {
@@ -150,43 +153,36 @@ pub(crate) struct Transit {
 impl Transit {
     /// A packet arrives at a unit at a time, over a link: one hop further.
     #[inline]
-    pub fn deposit(&mut self, pool: &mut Pool, to: Place, time: u64, link: u32, packet: u32) {
-        let bag = if to.shard() == self.number {
-            pool.packets[packet as usize].hop += 1;
-            if to.at() == self.current {
-                self.plan(to.at(), Thing::Packet(packet), time);
-                return;
-            }
-            &mut self.own[usize::from(self.groups[to.at() as usize])]
+    pub fn deposit(&mut self, pool: &mut Pool, to: Place, arrival: Arrival) {
+        if to.shard() != self.number {
+            self.send_away(pool, to, arrival);
+            return;
+        }
+        pool.packets[arrival.packet as usize].hop += 1;
+        if to.at() == self.current {
+            self.plan(to.at(), Thing::Packet(arrival.packet), arrival.time);
         } else {
-            let bag = &mut self.out[to.shard()];
-            // Changed in the copy: a processor waits if it reads in large what was written in small just now.
-            bag.packets.push(pool.packets[packet as usize].one_hop_further());
-            pool.give(packet);
-            bag
-        };
-        bag.letters.push(Letter { arrival: Arrival { time, link, packet }, unit: to.at() });
-        bag.first = bag.first.min(time);
-    }
-
-    /// Units that letters are for are fetched some letters ahead, then where they go.
-    #[inline]
-    fn fetch_ahead(&self, letters: &[Letter], turn: usize) {
-        if let Some(far) = letters.get(turn + 16) {
-            fetch(&self.units, far.unit as usize);
-        }
-        if let Some(near) = letters.get(turn + 8) {
-            fetch_end(&self.units[near.unit as usize].inbox);
+            self.post(to.at(), arrival);
         }
     }
 
-    #[inline]
-    fn expect(&mut self, at: u32, arrival: Arrival) {
-        let unit = &mut self.units[at as usize];
-        unit.inbox.push(arrival);
-        if arrival.time < unit.due.next {
-            self.calendars[usize::from(self.groups[at as usize])].list(at, &mut unit.due, arrival.time);
-        }
+    /// The same at a unit of this shard that is not the one that is worked off, the hop aside.
+    #[inline(always)]
+    pub fn post(&mut self, unit: u32, arrival: Arrival) {
+        let own = &mut self.own[usize::from(self.groups[unit as usize])];
+        own.letters.push(Letter { arrival, unit });
+        own.first = own.first.min(arrival.time);
+    }
+
+    /// The same at a unit of another shard.
+    #[inline(never)]
+    pub fn send_away(&mut self, pool: &mut Pool, to: Place, arrival: Arrival) {
+        let bag = &mut self.out[to.shard()];
+        // Changed in the copy: a processor waits if it reads in large what was written in small just now.
+        bag.packets.push(pool.packets[arrival.packet as usize].one_hop_further());
+        bag.letters.push(Letter { arrival, unit: to.at() });
+        bag.first = bag.first.min(arrival.time);
+        pool.give(arrival.packet);
     }
 
     /// A unit with an agenda does something at a time.
@@ -200,16 +196,42 @@ impl Transit {
         }
     }
 
-    /// Reads what is for a group.
+    /// Reads what is for a group. Units that letters are for are fetched some letters ahead, then where
+    /// they go.
     fn read_mail(&mut self, group: usize) {
+        const TURN: usize = 8;
+        let ahead = self.is_large();
         let mut bag = std::mem::replace(&mut self.own[group], Bag::EMPTY);
-        for (turn, letter) in bag.letters.iter().enumerate() {
-            self.fetch_ahead(&bag.letters, turn);
-            self.expect(letter.unit, letter.arrival);
+        let Transit { units, calendars, .. } = self;
+        let calendar = &mut calendars[group];
+        let all = &bag.letters[..];
+        let from = |start: usize| all[start.min(all.len())..].iter().take(TURN);
+        for start in (0..all.len()).step_by(TURN) {
+            if ahead {
+                from(start + 2 * TURN).for_each(|letter| fetch(units, letter.unit as usize));
+                for letter in from(start + TURN) {
+                    if let Some(unit) = units.get(letter.unit as usize) {
+                        fetch_end(&unit.inbox);
+                    }
+                }
+            }
+            for &Letter { arrival, unit: at } in from(start) {
+                let unit = &mut units[at as usize];
+                unit.inbox.push(arrival);
+                if arrival.time < unit.due.next {
+                    calendar.list(at, &mut unit.due, arrival.time);
+                }
+            }
         }
         bag.letters.clear();
         bag.first = u64::MAX;
         self.own[group] = bag;
+    }
+
+    /// Whether it is worth its while to fetch memory ahead: a small shard stays in the cache.
+    #[inline]
+    fn is_large(&self) -> bool {
+        self.units.len() > LARGE
     }
 
     /// When the next thing happens in a unit.
@@ -257,7 +279,6 @@ pub(crate) struct Shard<'a> {
     /// A sender whose packet got no path from outside.
     pub no_path: Option<u32>,
     pub path: Vec<LinkId>,
-    pub raw_path: Vec<u32>,
     /// Senders that left a ring while others of their message wait for them.
     pub wakes: Vec<u32>,
     /// What chooses paths in place of the balancers of senders.
@@ -302,7 +323,6 @@ impl<'a> Shard<'a> {
             armed: Vec::new(),
             no_path: None,
             path: Vec::new(),
-            raw_path: Vec::new(),
             wakes: Vec::new(),
             outside: None,
         }
@@ -420,11 +440,14 @@ impl<'a> Shard<'a> {
     /// All that happens in a window before `end`.
     pub fn work(&mut self, c: &Common<'_>, window: u64, end: u64) {
         self.read_others_mail();
+        let ahead = self.transit.is_large();
         for group in 0..self.transit.calendars.len() {
             self.transit.read_mail(group);
             let list = self.transit.calendars[group].open(window);
             for (turn, &at) in list.iter().enumerate() {
-                self.fetch_ahead(&list[turn..]);
+                if ahead {
+                    self.fetch_ahead(&list[turn..]);
+                }
                 let unit = &mut self.transit.units[at as usize];
                 let calendar = &mut self.transit.calendars[group];
                 if !calendar.strike(&mut unit.due) {
@@ -450,7 +473,10 @@ impl<'a> Shard<'a> {
         let unit = &mut self.transit.units[at as usize];
         let mut inbox = std::mem::take(&mut unit.inbox);
         sort(&mut inbox, c.seed);
-        let due = inbox.iter().position(|arrival| arrival.time >= end).unwrap_or(inbox.len());
+        let due = match inbox.last() {
+            Some(last) if last.time >= end => inbox.partition_point(|arrival| arrival.time < end),
+            _ => inbox.len(),
+        };
         self.counts.events += due as u64;
         if let Some(arrival) = inbox[..due].last() {
             self.last = self.last.max(arrival.time);

@@ -11,6 +11,7 @@
 
 use crate::link::{Origin, State};
 use crate::packet::{Kind, NONE};
+use crate::schedule::Arrival;
 use crate::shard::{Common, Shard};
 use crate::spec::Dark;
 use crate::things::Thing;
@@ -132,7 +133,8 @@ impl Shard<'_> {
         (packet.from, packet.seq) = (c.at(input), u32::from(on));
         let time = now + c.class(input).delay;
         // Where it begins: no data comes over that number.
-        self.transit.deposit(&mut self.pool, c.units[input as usize], time, input | 1 << 31, id);
+        let arrival = Arrival { time, link: input | 1 << 31, packet: id };
+        self.transit.deposit(&mut self.pool, c.units[input as usize], arrival);
     }
 
     /// A pause frame, or the end of one, reaches the link's sender.
@@ -288,6 +290,7 @@ impl Shard<'_> {
         let hop = packet.hop + 1;
         // Where the other direction begins this one ends.
         let next = if hop < packet.hops { packet.link(hop, c.long) } else { last ^ 1 };
-        self.transit.deposit(&mut self.pool, c.units[next as usize], arrival, over, id);
+        let arrival = Arrival { time: arrival, link: over, packet: id };
+        self.transit.deposit(&mut self.pool, c.units[next as usize], arrival);
     }
 }
