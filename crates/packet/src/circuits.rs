@@ -115,10 +115,10 @@ impl Run<'_> {
         let (shards, common) = self.split();
         let (shard, at) = (&mut shards[place.shard()], place.at());
         while let Some(id) = shard.links[at as usize].control.pop(&shard.pool.packets) {
-            shard.drop_packet(at, id);
+            shard.drop_packet(&common, at, id);
         }
         while let Some(id) = shard.unqueue(&common, at, now) {
-            shard.drop_packet(at, id);
+            shard.drop_packet(&common, at, id);
         }
     }
 

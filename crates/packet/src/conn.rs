@@ -114,6 +114,8 @@ pub(crate) struct Sender {
     pub in_flight: u32,
     /// Full payload of a packet.
     pub mtu: u32,
+    /// Packets that may travel as one.
+    pub train: u32,
     pub resend: VecDeque<u32>,
     pub not_before: u64,
     pub last_heard: u64,
@@ -192,6 +194,7 @@ impl Sender {
             unacked: 0,
             in_flight: 0,
             mtu,
+            train: 1,
             resend: VecDeque::new(),
             not_before: 0,
             last_heard: 0,

@@ -212,6 +212,7 @@ impl Run<'_> {
         };
         let mut sender = Sender::new(id, life, message, mtu as u32, route, first_link);
         sender.not_before = now.ps() + fetching;
+        sender.train = if inside { 1 } else { self.settings.train };
         let shard = &mut self.shards[here];
         let sender_id = keep(&mut shard.senders, &mut shard.free_senders, sender);
         let receiver =

@@ -152,7 +152,7 @@ pub(crate) fn settings(transport: &str, balancer: &str) -> PacketSpec {
     let (transport, balancer) = (transport_settings(transport), any_settings(&BALANCERS, balancer));
     let queue = if transport.contains("ndp") { 8 * 4160 } else { 1 << 18 };
     let json = format!(
-        r#"{{"mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1,
+        r#"{{"mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1, "train": 1,
         "transport": {transport}, "balancer": {balancer},
         "switch": {{"queue": {queue}, "ecn_low": {low}, "ecn_high": {high},
         "ecn_probability": {probability}, "overflow": {overflow}}},

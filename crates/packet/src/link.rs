@@ -161,6 +161,12 @@ impl Class {
         (bytes * self.cost).div_ceil(1 << 20)
     }
 
+    /// Whether a byte takes at least as long as on another.
+    #[inline]
+    pub fn is_no_faster(&self, other: &Class) -> bool {
+        self.cost >= other.cost
+    }
+
     /// How many bytes come in a time \[ps\], at most.
     pub fn bytes_in(&self, time: u64) -> u64 {
         ((u128::from(time) << 20) / u128::from(self.cost.max(1)) + 1).min(1 << 60) as u64

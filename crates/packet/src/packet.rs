@@ -103,9 +103,10 @@ impl Packet {
     pub fn is_control(&self) -> bool {
         self.flags >> KIND != Kind::Data as u8
     }
-    /// Its payload is cut off.
-    pub fn trim(&mut self) {
+    /// Its payload is cut off; it was so many packets.
+    pub fn trim(&mut self, packets: u32) {
         self.set_kind(Kind::Trimmed);
+        self.size = packets as u16;
     }
     #[inline]
     pub fn marked(&self) -> bool {
@@ -202,6 +203,20 @@ impl Pool {
             self.packets.push(FREE);
             self.packets.len() as u32 - 1
         })
+    }
+    /// Cuts a train after so many packets, of a size: the rest of it.
+    #[cold]
+    pub fn cut(&mut self, id: u32, packets: u32, full: u64) -> u32 {
+        let rest = self.take();
+        let head = &mut self.packets[id as usize];
+        let mut tail = head.clone();
+        let bytes = (u64::from(packets) * full) as u16;
+        head.size = bytes;
+        head.set_urgent(false);
+        tail.size -= bytes;
+        tail.seq += packets;
+        self.packets[rest as usize] = tail;
+        rest
     }
     /// The one that is taken when so many others have been will be written to soon.
     #[inline]

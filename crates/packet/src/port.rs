@@ -24,23 +24,44 @@ struct Port<'s, 'c, 'd> {
 }
 
 impl Port<'_, '_, '_> {
-    /// A packet leaves, at `now` at the earliest.
+    /// A packet leaves, now that the link is idle.
     #[inline(always)]
     fn send(&mut self, id: u32, now: u64) {
+        self.link.free_at = now;
+        self.send_at(id, now);
+    }
+
+    /// A control packet goes between two packets of the train that the link sends, which lasts that longer.
+    #[cold]
+    fn send_between(&mut self, id: u32, now: u64) {
+        let packet = self.class.time_for(self.c.settings.full);
+        self.send_at(id, now + (self.link.free_at - now) % packet);
+    }
+
+    #[inline(always)]
+    fn send_at(&mut self, id: u32, now: u64) {
         let (c, link) = (self.c, &mut *self.link);
         let packet = &mut self.pool.packets[id as usize];
-        let (size, takes) = match packet.is_control() {
-            true => (c.settings.header, self.control),
-            false => (u64::from(packet.size), self.class.time_for(u64::from(packet.size))),
+        let trains = c.settings.train > 1;
+        let (size, takes, count) = if packet.is_control() {
+            let headers = c.settings.headers(packet.size);
+            (headers * c.settings.header, headers * self.control, 1)
+        } else {
+            let size = u64::from(packet.size);
+            (size, self.class.time_for(size), c.settings.packets_in(size, c.settings.full))
         };
-        let end = now + takes;
-        link.free_at = end;
+        link.free_at += takes;
         link.carried += size;
-        link.packets = link.packets.wrapping_add(1);
+        link.packets = link.packets.wrapping_add(count);
         let hop = packet.hop + 1;
         let next = if hop < packet.hops { packet.link(hop, c.long) } else { self.name ^ 1 };
+        let mut time = now + takes + self.class.delay;
+        if trains && count > 1 && hop < packet.hops && c.class(next).is_no_faster(&self.class) {
+            // A train is there as soon as its first packet is.
+            time -= takes - self.class.time_for(c.settings.full);
+        }
         let to = c.units[next as usize];
-        let arrival = Arrival { time: end + self.class.delay, link: self.name, packet: id };
+        let arrival = Arrival { time, link: self.name, packet: id };
         if to.shard() == self.transit.number {
             packet.hop = hop;
             self.transit.post(to.at(), arrival);
@@ -97,31 +118,47 @@ impl Shard<'_> {
             let idle = port.link.free_at <= now && port.is_empty();
             let packet = &mut port.pool.packets[id as usize];
             if packet.is_control() {
-                match idle {
-                    true => port.send(id, now),
-                    false => port.link.control.push(id, &mut port.pool.packets),
+                if idle {
+                    port.send(id, now);
+                } else if c.settings.train > 1 && port.link.free_at > now {
+                    port.send_between(id, now);
+                } else {
+                    port.link.control.push(id, &mut port.pool.packets);
                 }
                 continue;
             }
-            let size = u64::from(packet.size);
+            let mut size = u64::from(packet.size);
             let queued = port.link.queued;
             if c.settings.queue_limit < queued + size {
+                let full = c.settings.full;
+                let room = (c.settings.queue_limit.saturating_sub(queued) / full) as u32;
+                let packets = c.settings.packets_in(size, full);
+                let cut = room > 0 && packets > 1;
+                // What has room of a train goes on.
+                let (rest, lost) = match cut {
+                    true => (port.pool.cut(id, room, full), packets - room),
+                    false => (id, packets),
+                };
                 if c.settings.trims {
-                    packet.trim();
-                    trims += 1;
-                    port.link.control.push(id, &mut port.pool.packets);
+                    port.pool.packets[rest as usize].trim(lost);
+                    trims += u64::from(lost);
+                    port.link.control.push(rest, &mut port.pool.packets);
                 } else {
-                    port.pool.give(id);
-                    self.counts.drops += 1;
-                    self.tallies[at as usize].drops += 1;
+                    port.pool.give(rest);
+                    self.counts.drops += u64::from(lost);
+                    self.tallies[at as usize].drops += u64::from(lost);
                 }
-                continue;
+                if !cut {
+                    continue;
+                }
+                size = u64::from(room) * full;
             }
+            let packet = &mut port.pool.packets[id as usize];
             if queued >= c.settings.ecn_low {
                 let tally = &mut self.tallies[at as usize];
                 if c.marks(queued, name, tally.marks, now) {
                     packet.mark(true);
-                    tally.marks += 1;
+                    tally.marks += u64::from(c.settings.packets_in(size, c.settings.full));
                 }
             }
             if idle {

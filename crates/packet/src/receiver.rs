@@ -22,8 +22,9 @@ impl Shard<'_> {
                 } else if packet.kind() == Kind::Data {
                     self.receive(c, id, to, seq, now);
                 } else {
-                    self.want_pull(c, to, now);
-                    self.answer(c, id, Kind::Nack, seq, 1, now);
+                    let packets = packet.size;
+                    self.want_pull(c, to, u32::from(packets), now);
+                    self.answer(c, id, Kind::Nack, seq, packets, now);
                 }
                 return;
             }
@@ -46,11 +47,13 @@ impl Shard<'_> {
             }
             Kind::Nack => {
                 let sent = now - self.round_trip(id, now);
-                self.missing(c, from, seq, sent, now);
+                let packets = u32::from(packet.size);
+                self.missing(c, from, (seq, packets), sent, now);
             }
             Kind::Notice => self.messages[sender.message as usize].control.notified(now),
             _ => {
-                self.messages[sender.message as usize].control.pulled();
+                let control = &mut self.messages[sender.message as usize].control;
+                (0..packet.size).for_each(|_| control.pulled());
                 self.all_ready(c, from, now);
             }
         }
@@ -59,18 +62,21 @@ impl Shard<'_> {
 
     fn receive(&mut self, c: &Common<'_>, id: u32, to: u32, seq: u32, now: u64) {
         let packet = &self.pool.packets[id as usize];
-        let (marked, payload) = (packet.marked(), u64::from(packet.size) - c.settings.header);
+        let (marked, size) = (packet.marked(), u64::from(packet.size));
         if marked {
             self.notify(c, id, to, now);
         }
         let receiver = &mut self.receivers[to as usize];
+        let mtu = u64::from(receiver.mtu);
+        let packets = c.settings.packets_in(size, mtu + c.settings.header);
+        let mut payload = size - u64::from(packets) * c.settings.header;
         let behind = receiver.furthest.saturating_sub(seq);
-        receiver.furthest = receiver.furthest.max(seq);
+        receiver.furthest = receiver.furthest.max(seq + packets - 1);
         let bucket = (u32::BITS - behind.leading_zeros()) as usize;
-        self.counts.reorder.0[bucket] += 1;
+        self.counts.reorder.0[bucket] += u64::from(packets);
         if c.settings.go_back_n {
-            if seq != receiver.expected {
-                let expected = receiver.expected;
+            let expected = receiver.expected;
+            if seq > expected || seq + packets <= expected {
                 if seq < expected {
                     self.answer(c, id, Kind::Ack, expected, 0, now);
                 } else if !receiver.nacked {
@@ -81,24 +87,33 @@ impl Shard<'_> {
                 }
                 return;
             }
-            receiver.expected += 1;
+            payload -= u64::from(expected - seq) * mtu;
+            receiver.expected = seq + packets;
             receiver.nacked = false;
         } else {
-            if !receiver.see(seq) {
-                self.answer(c, id, Kind::Ack, seq, 1, now);
+            let mut new = 0;
+            let last = payload - u64::from(packets - 1) * mtu;
+            for at in 0..packets {
+                if receiver.see(seq + at) {
+                    new += if at + 1 == packets { last } else { mtu };
+                }
+            }
+            if new == 0 {
+                self.answer(c, id, Kind::Ack, seq, packets as u16, now);
                 return;
             }
+            payload = new;
             // Packets on one path do not overtake: a gap is a loss, unless it is known already.
-            if c.settings.gaps_are_losses && seq >= receiver.expected {
+            if c.settings.gaps_are_losses && seq + packets > receiver.expected {
                 let gap = receiver.expected..seq;
-                receiver.expected = seq + 1;
+                receiver.expected = seq + packets;
                 for lost in gap {
                     self.tell_missing(c, id, to, lost, now);
                 }
             }
         }
         let receiver = &mut self.receivers[to as usize];
-        receiver.unannounced += 1;
+        receiver.unannounced += packets as u16;
         receiver.unannounced_mark |= marked;
         let inbound = &mut self.inbounds[receiver.inbound as usize];
         let ends = inbound.bytes - inbound.received < inbound.last;
@@ -112,14 +127,15 @@ impl Shard<'_> {
         if u32::from(receiver.unannounced) >= c.settings.ack_every || urgent || whole {
             let count = std::mem::take(&mut receiver.unannounced);
             let mark = std::mem::take(&mut receiver.unannounced_mark);
-            let announced = if c.settings.go_back_n { receiver.expected } else { seq };
+            let last = seq + packets - 1;
+            let announced = if c.settings.go_back_n { receiver.expected } else { last };
             self.pool.packets[id as usize].mark(mark);
             if !whole {
-                self.want_pull(c, to, now);
+                self.want_pull(c, to, packets, now);
             }
             self.answer(c, id, Kind::Ack, announced, count, now);
         } else {
-            self.want_pull(c, to, now);
+            self.want_pull(c, to, packets, now);
             self.pool.give(id);
         }
         if whole {
@@ -181,17 +197,17 @@ impl Shard<'_> {
 
     // ---- pulls
 
-    fn want_pull(&mut self, c: &Common<'_>, to: u32, now: u64) {
+    fn want_pull(&mut self, c: &Common<'_>, to: u32, packets: u32, now: u64) {
         if self.pullers.is_empty() {
             return;
         }
-        if let Some((at, free_at)) = self.wants_pull(c, to) {
+        if let Some((at, free_at)) = self.wants_pull(c, to, packets) {
             self.transit.plan(self.unit_of[at as usize], Thing::Puller(at), free_at.max(now));
         }
     }
 
     pub(crate) fn send_pull(&mut self, c: &Common<'_>, at: u32, now: u64) {
-        let to = self.next_pull(c, at, now);
+        let (to, packets) = self.next_pull(c, at, now);
         let Puller { pending, free_at, .. } = self.pullers[at as usize];
         if pending {
             self.transit.plan(self.unit_of[at as usize], Thing::Puller(at), free_at);
@@ -205,6 +221,6 @@ impl Shard<'_> {
         (packet.from, packet.to, packet.life) = (receiver.from, to, receiver.life);
         packet.mark(false);
         packet.take(receiver.links.iter().copied(), receiver.long);
-        self.answer(c, id, Kind::Pull, 0, 1, now);
+        self.answer(c, id, Kind::Pull, 0, packets as u16, now);
     }
 }

@@ -113,27 +113,44 @@ impl Shard<'_> {
     fn make_packet(&mut self, c: &Common<'_>, id: u32, now: u64) -> u32 {
         let sender = &mut self.senders[id as usize];
         let message = &mut self.messages[sender.message as usize];
-        let mut again = true;
-        let seq = if let Some(seq) = sender.resend.pop_front() {
-            seq
-        } else {
-            if sender.next_seq == sender.allotted {
-                let payload = message.unsent.min(u64::from(sender.mtu));
-                message.unsent -= payload;
-                if payload < u64::from(sender.mtu) {
-                    sender.partial = (sender.allotted, payload as u32);
+        let (mut first, mut packets, mut size, mut pace) = (0, 0, 0, 0);
+        loop {
+            let mut again = true;
+            let seq = if let Some(seq) = sender.resend.pop_front() {
+                seq
+            } else {
+                if sender.next_seq == sender.allotted {
+                    let payload = message.unsent.min(u64::from(sender.mtu));
+                    message.unsent -= payload;
+                    if payload < u64::from(sender.mtu) {
+                        sender.partial = (sender.allotted, payload as u32);
+                    }
+                    sender.allotted += 1;
+                    again = false;
                 }
-                sender.allotted += 1;
-                again = false;
+                sender.next_seq += 1;
+                sender.next_seq - 1
+            };
+            self.counts.resent += u64::from(again);
+            sender.count_in_flight(message, sender.in_flight + 1);
+            let bytes = u64::from(sender.payload(seq)) + c.settings.header;
+            pace += message.control.sent(bytes, now);
+            if packets == 0 {
+                first = seq;
             }
-            sender.next_seq += 1;
-            sender.next_seq - 1
-        };
-        self.counts.resent += u64::from(again);
-        self.counts.data_packets += 1;
-        sender.count_in_flight(message, sender.in_flight + 1);
-        let size = u64::from(sender.payload(seq)) + c.settings.header;
-        message.not_before = now + message.control.sent(size, now);
+            packets += 1;
+            size += bytes;
+            if packets >= sender.train
+                || !sender.has_data(message.unsent)
+                || *sender.resend.front().unwrap_or(&sender.next_seq) != first + packets
+                || !message.has_room(sender.info.packet)
+            {
+                break;
+            }
+        }
+        let seq = first;
+        self.counts.data_packets += u64::from(packets);
+        message.not_before = now + pace;
         let fetched_over = sender.fetched_over as usize;
         sender.not_before = now;
         if fetched_over > 0 {
@@ -153,9 +170,9 @@ impl Shard<'_> {
             *turn = turn.wrapping_add(1);
             let turn = *turn;
             match &mut self.outside {
-                None => sender.balancer.path(Next { turn, in_flight: sender.in_flight - 1, now }),
+                None => sender.balancer.path(Next { turn, in_flight: sender.in_flight - packets, now }),
                 Some(outside) => {
-                    let path = outside.path(c, &self.links, sender, turn, now);
+                    let path = outside.path(c, &self.links, sender, (turn, packets), now);
                     path.unwrap_or_else(|| {
                         self.no_path = Some(sender.conn);
                         0
@@ -257,8 +274,15 @@ impl Shard<'_> {
         (u64::from(((now / 1000) as u32).wrapping_sub(stamp)) * 1000).min(now)
     }
 
-    /// The receiver misses a packet; with go-back-N, everything from it on.
-    pub(crate) fn missing(&mut self, c: &Common<'_>, id: u32, seq: u32, sent: u64, now: u64) {
+    /// The receiver misses so many packets; with go-back-N, everything from it on.
+    pub(crate) fn missing(
+        &mut self,
+        c: &Common<'_>,
+        id: u32,
+        (seq, packets): (u32, u32),
+        sent: u64,
+        now: u64,
+    ) {
         let sender = &mut self.senders[id as usize];
         sender.last_heard = now;
         sender.silences = 0;
@@ -270,10 +294,10 @@ impl Shard<'_> {
                 sender.count_in_flight(message, 0);
             }
         } else {
-            sender.count_in_flight(message, sender.in_flight.saturating_sub(1));
-            sender.resend.push_back(seq);
+            sender.count_in_flight(message, sender.in_flight.saturating_sub(packets));
+            sender.resend.extend(seq..seq + packets);
         }
-        message.control.lost(sent, now);
+        (0..packets.max(1)).for_each(|_| message.control.lost(sent, now));
         self.ready(c, id, now);
         self.all_ready(c, id, now);
     }

@@ -35,7 +35,7 @@ impl Shard<'_> {
     pub(crate) fn enqueue(&mut self, c: &Common<'_>, at: u32, id: u32, now: u64) {
         let link = &mut self.links[at as usize];
         if link.state == State::Down {
-            self.drop_packet(at, id);
+            self.drop_packet(c, at, id);
             return;
         }
         let packet = &mut self.pool.packets[id as usize];
@@ -44,6 +44,8 @@ impl Shard<'_> {
             let link = &mut self.links[at as usize];
             if aside || link.is_idle(now) {
                 self.transmit(c, at, id, now);
+            } else if c.settings.train > 1 && link.state == State::Up && link.free_at > now {
+                self.transmit_between(c, at, id, now);
             } else {
                 link.control.push(id, &mut self.pool.packets);
                 self.kick_queue(c, at, now);
@@ -53,12 +55,21 @@ impl Shard<'_> {
         let size = u64::from(packet.size);
         let at_switch = link.origin == Origin::Switch;
         if at_switch && c.settings.queue_limit < link.queued + size {
-            if !c.settings.trims {
-                self.drop_packet(at, id);
+            let room = (c.settings.queue_limit.saturating_sub(link.queued)) / c.settings.full;
+            let packets = c.settings.packets_in(size, c.settings.full);
+            if room > 0 && packets > 1 {
+                // What has room of a train goes on.
+                let rest = self.pool.cut(id, room as u32, c.settings.full);
+                self.enqueue(c, at, id, now);
+                self.enqueue(c, at, rest, now);
                 return;
             }
-            packet.trim();
-            self.tallies[at as usize].trims += 1;
+            if !c.settings.trims {
+                self.drop_packet(c, at, id);
+                return;
+            }
+            packet.trim(packets);
+            self.tallies[at as usize].trims += u64::from(packets);
             link.control.push(id, &mut self.pool.packets);
             self.kick_queue(c, at, now);
             return;
@@ -67,7 +78,7 @@ impl Shard<'_> {
             let tally = &mut self.tallies[at as usize];
             if c.marks(link.queued, self.names[at as usize], tally.marks, now) {
                 packet.mark(true);
-                tally.marks += 1;
+                tally.marks += u64::from(c.settings.packets_in(size, c.settings.full));
             }
         }
         let link = &mut self.links[at as usize];
@@ -76,7 +87,7 @@ impl Shard<'_> {
             return;
         }
         if c.settings.pauses && at_switch && !self.hold(c, id, size, now) {
-            self.drop_packet(at, id);
+            self.drop_packet(c, at, id);
             return;
         }
         let link = &mut self.links[at as usize];
@@ -153,9 +164,14 @@ impl Shard<'_> {
     }
 
     #[cold]
-    pub(crate) fn drop_packet(&mut self, at: u32, id: u32) {
-        self.tallies[at as usize].drops += 1;
-        self.counts.drops += 1;
+    pub(crate) fn drop_packet(&mut self, c: &Common<'_>, at: u32, id: u32) {
+        let packet = &self.pool.packets[id as usize];
+        let packets = match packet.is_control() {
+            true => 1,
+            false => u64::from(c.settings.packets_in(packet.size.into(), c.settings.full)),
+        };
+        self.tallies[at as usize].drops += packets;
+        self.counts.drops += packets;
         self.pool.give(id);
     }
 
@@ -256,16 +272,42 @@ impl Shard<'_> {
 
     #[inline]
     fn transmit(&mut self, c: &Common<'_>, at: u32, id: u32, now: u64) {
+        let link = &mut self.links[at as usize];
+        let start = link.free_at.max(now);
+        link.free_at = start;
+        self.transmit_at(c, at, id, start);
+    }
+
+    /// A control packet goes between two packets of the train that a link sends, which lasts that longer.
+    fn transmit_between(&mut self, c: &Common<'_>, at: u32, id: u32, now: u64) {
+        let link = &self.links[at as usize];
+        let packet = c.classes[link.class as usize].time_for(c.settings.full);
+        let start = now + (link.free_at - now) % packet;
+        self.transmit_at(c, at, id, start);
+    }
+
+    #[inline]
+    fn transmit_at(&mut self, c: &Common<'_>, at: u32, id: u32, start: u64) {
         let packet = &mut self.pool.packets[id as usize];
         let link = &mut self.links[at as usize];
         let class = c.classes[link.class as usize];
         let control = packet.is_control();
-        let size = if control { c.settings.header } else { u64::from(packet.size) };
-        let end = link.free_at.max(now) + class.time_for(size);
-        link.free_at = end;
+        let (size, count) = match control {
+            true => (c.settings.headers(packet.size) * c.settings.header, 1),
+            // Inside a server packets are larger, and no trains.
+            false if !matches!(link.origin, Origin::Switch | Origin::Nic) => (packet.size.into(), 1),
+            false => {
+                let size = u64::from(packet.size);
+                (size, c.settings.packets_in(size, c.settings.full))
+            }
+        };
+        let takes = class.time_for(size);
+        let end = start + takes;
+        link.free_at += takes;
         link.carried += size;
-        link.packets = link.packets.wrapping_add(1);
-        if link.packets == 0 {
+        let before = link.packets;
+        link.packets = link.packets.wrapping_add(count);
+        if link.packets < before {
             self.tallies[at as usize].rounds += 1;
         }
         let mut arrival = end + class.delay;
@@ -277,7 +319,7 @@ impl Shard<'_> {
             let out = packet.link(packet.hop + 1, c.long);
             let joined = c.circuits.leads_to(LinkId(over)) == Some(LinkId(out));
             if c.circuits.is_down(LinkId(out)) || (!control && (dark || !joined)) {
-                self.drop_packet(at, id);
+                self.drop_packet(c, at, id);
                 return;
             }
             // Feedback over a circuit that is set in one direction only takes its delay all the same.
@@ -290,6 +332,12 @@ impl Shard<'_> {
         let hop = packet.hop + 1;
         // Where the other direction begins this one ends.
         let next = if hop < packet.hops { packet.link(hop, c.long) } else { last ^ 1 };
+        if count > 1 && hop < packet.hops {
+            // A train is there as soon as its first packet is, unless the next link would overtake it.
+            if c.class(next).is_no_faster(&class) {
+                arrival -= takes - class.time_for(c.settings.full);
+            }
+        }
         let arrival = Arrival { time: arrival, link: over, packet: id };
         self.transit.deposit(&mut self.pool, c.units[next as usize], arrival);
     }

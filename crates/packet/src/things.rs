@@ -115,18 +115,19 @@ impl Shard<'_> {
 
     // ---- the flows that want to ask for packets, in a ring a receiver's link
 
-    /// A flow of a link wants to ask once more; if the link is to be woken, which, and when.
+    /// A flow of a link wants to ask for so many more; if the link is to be woken, which, and when.
     #[inline]
-    pub fn wants_pull(&mut self, c: &Common<'_>, id: u32) -> Option<(u32, u64)> {
+    pub fn wants_pull(&mut self, c: &Common<'_>, id: u32, packets: u32) -> Option<(u32, u64)> {
         let receiver = &mut self.receivers[id as usize];
         if receiver.pulls == 0 {
             let last = *receiver.links.last().expect("a path has a link");
             receiver.puller = c.at(last ^ 1);
         }
         let at = receiver.puller;
-        receiver.pulls += 1;
+        let idle = receiver.pulls == 0;
+        receiver.pulls += packets;
         let puller = &mut self.pullers[at as usize];
-        if receiver.pulls == 1 {
+        if idle {
             match puller.ring {
                 NONE => receiver.pull_next = id,
                 last => {
@@ -141,20 +142,22 @@ impl Shard<'_> {
         idle.then_some((at, puller.free_at))
     }
 
-    /// The next flow of a link has its turn to ask: its receiver. What it asks for takes a header besides.
+    /// The next flow of a link has its turn to ask: its receiver, and for how many packets. Each takes a header
+    /// besides.
     #[inline]
-    pub fn next_pull(&mut self, c: &Common<'_>, at: u32, now: u64) -> u32 {
+    pub fn next_pull(&mut self, c: &Common<'_>, at: u32, now: u64) -> (u32, u32) {
         let last = self.pullers[at as usize].ring;
         let id = self.receivers[last as usize].pull_next;
         let receiver = &mut self.receivers[id as usize];
-        receiver.pulls -= 1;
+        let packets = receiver.pulls.min(c.settings.train);
+        receiver.pulls -= packets;
         if receiver.done {
             receiver.pulls = 0;
         }
         let (done, left, next) = (receiver.done, receiver.pulls, receiver.pull_next);
         let size = u64::from(receiver.mtu) + c.settings.header;
         let class = c.class(self.names[at as usize] ^ 1);
-        let gap = if done { 0 } else { class.time_for(size) };
+        let gap = if done { 0 } else { u64::from(packets) * class.time_for(size) };
         let puller = &mut self.pullers[at as usize];
         if left > 0 {
             puller.ring = id;
@@ -165,6 +168,6 @@ impl Shard<'_> {
         }
         puller.pending = puller.ring != NONE;
         puller.free_at = now + gap;
-        id
+        (id, packets)
     }
 }

@@ -78,7 +78,7 @@ impl<'a> Outside<'a> {
         c: &Common<'_>,
         links: &[Link],
         sender: &Sender,
-        turn: u32,
+        (turn, packets): (u32, u32),
         now: u64,
     ) -> Option<u16> {
         if self.refused.is_some() {
@@ -100,7 +100,7 @@ impl<'a> Outside<'a> {
             destination,
             queues: &self.queues,
             heard,
-            in_flight: sender.in_flight - 1, // this packet is counted already
+            in_flight: sender.in_flight - packets, // these are counted already
             turn,
         };
         let answer = self.chooser.path(&choice);
