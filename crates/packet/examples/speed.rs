@@ -16,7 +16,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (pattern, hosts, bytes, settings, threads) = match &arguments[..] {
         [pattern, hosts, bytes, settings] => (pattern, hosts, bytes, settings, "1"),
-        [pattern, hosts, bytes, settings, threads] => (pattern, hosts, bytes, settings, &threads[..]),
+        [pattern, hosts, bytes, settings, threads] => {
+            (pattern, hosts, bytes, settings, &threads[..])
+        }
         _ => {
             eprintln!("usage: speed permutation|all-to-all HOSTS BYTES SETTINGS.json [THREADS]");
             std::process::exit(2);

@@ -185,7 +185,14 @@ pub(crate) struct Receiver {
 
 impl Sender {
     /// One that has sent nothing.
-    pub fn new(conn: u32, life: u32, message: u32, mtu: u32, route: Route, first_link: u32) -> Self {
+    pub fn new(
+        conn: u32,
+        life: u32,
+        message: u32,
+        mtu: u32,
+        route: Route,
+        first_link: u32,
+    ) -> Self {
         let Route { links, fetched_over, long, path, info, balancer } = route;
         Sender {
             message,

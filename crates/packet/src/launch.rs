@@ -12,8 +12,8 @@ use crate::transport::AnyTransport;
 use crate::transport::plug::PathInfo;
 use lightloom_engine::{EngineError, Sending};
 use lightloom_fabric::LinkId;
-use lightloom_units::mix;
 use lightloom_units::Time;
+use lightloom_units::mix;
 
 /// Puts something at a free place, or at a new one.
 fn keep<T>(all: &mut Vec<T>, free: &mut Vec<u32>, what: T) -> u32 {
@@ -251,8 +251,7 @@ impl Run<'_> {
         let answers_wait = travelled().map(|link| link.time_for(packet)).sum();
         let rate = lane.iter().map(|&link| self.scenario.fabric.link(link).rate.bytes_per_ps());
         let rate = rate.fold(f64::INFINITY, f64::min);
-        let inside =
-            links.iter().all(|&link| self.origins[link as usize] == Origin::ScaleUp);
+        let inside = links.iter().all(|&link| self.origins[link as usize] == Origin::ScaleUp);
         let longest = if inside { round_trip } else { round_trip.max(self.longest) };
         let info = PathInfo { rate, round_trip, longest, answers_wait, packet: packet as f64 };
         let hash =

@@ -146,12 +146,16 @@ fn parts(fabric: &Fabric) -> Parts {
         above[a.max(b) as usize] = a.min(b);
     };
     let mut first = vec![u32::MAX; fabric.servers().len()];
-    let gpus = (0..cluster.gpus).map(|gpu| (gpu / cluster.gpus_per_server, fabric.gpu_node(GpuId(gpu)).0));
+    let gpus =
+        (0..cluster.gpus).map(|gpu| (gpu / cluster.gpus_per_server, fabric.gpu_node(GpuId(gpu)).0));
     let per_server = cluster.nics() / (fabric.servers().len() as u32).max(1);
-    let nics = (0..cluster.nics()).map(|nic| (nic / per_server.max(1), fabric.nic_node(NicId(nic)).0));
+    let nics =
+        (0..cluster.nics()).map(|nic| (nic / per_server.max(1), fabric.nic_node(NicId(nic)).0));
     for (server, node) in gpus.chain(nics) {
         let is_host = |node: u32| {
-            nodes.get(node as usize).is_some_and(|n| matches!(n.kind, NodeKind::Gpu | NodeKind::Nic))
+            nodes
+                .get(node as usize)
+                .is_some_and(|n| matches!(n.kind, NodeKind::Gpu | NodeKind::Nic))
         };
         if !is_host(node) {
             continue;
@@ -163,8 +167,11 @@ fn parts(fabric: &Fabric) -> Parts {
         }
     }
     for link in fabric.links() {
-        let ocs = [link.from, link.to].iter().any(|n| matches!(nodes[n.index()].kind, NodeKind::Ocs { .. }));
-        let near = link.class.is_inside() || link.class == LinkClass::Mesh || link.delay.ps() < NEAR;
+        let ocs = [link.from, link.to]
+            .iter()
+            .any(|n| matches!(nodes[n.index()].kind, NodeKind::Ocs { .. }));
+        let near =
+            link.class.is_inside() || link.class == LinkClass::Mesh || link.delay.ps() < NEAR;
         if near && !ocs {
             join(link.from.0, link.to.0);
         }
@@ -205,9 +212,8 @@ fn homes(fabric: &Fabric, parts: &Parts, groups: usize) -> Vec<u8> {
     const NONE: u8 = u8::MAX;
     let nodes = fabric.nodes();
     let mut homes = vec![NONE; parts.sizes.len()];
-    let is_server = |node: usize| {
-        !matches!(nodes[node].kind, NodeKind::Switch { .. } | NodeKind::Ocs { .. })
-    };
+    let is_server =
+        |node: usize| !matches!(nodes[node].kind, NodeKind::Switch { .. } | NodeKind::Ocs { .. });
     let mut servers: Vec<u32> =
         (0..nodes.len()).filter(|&node| is_server(node)).map(|node| parts.of[node]).collect();
     servers.sort_unstable();
@@ -241,4 +247,58 @@ fn homes(fabric: &Fabric, parts: &Parts, groups: usize) -> Vec<u8> {
     }
     homes.iter_mut().filter(|home| **home == NONE).for_each(|home| *home = 0);
     homes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::hosts;
+    use lightloom_engine::conformance::mixnet;
+
+    #[test]
+    fn every_link_has_a_place_of_its_own_near_its_neighbours() {
+        let fabric = hosts(54, 3);
+        for (groups, shards, joint) in [(1, 1, false), (6, 1, false), (6, 3, true), (9, 20, false)]
+        {
+            let layout = Layout::new(&fabric, groups, shards, joint);
+            assert_eq!((layout.window, layout.shards.len()), (1_000_000, shards.min(groups)));
+            for (shard, units) in layout.shards.iter().enumerate() {
+                let mut places = Vec::new();
+                for (at, unit) in (0..).zip(units) {
+                    assert!(!unit.links.is_empty() && (unit.links.len() == 1 || !unit.port));
+                    for &link in &unit.links {
+                        assert_eq!(layout.units[link as usize], Place::new(shard, at));
+                        places.push(layout.places[link as usize]);
+                    }
+                }
+                places.sort_unstable_by_key(|place| place.at());
+                let all: Vec<Place> =
+                    (0..places.len() as u32).map(|at| Place::new(shard, at)).collect();
+                assert_eq!(places, all);
+                assert!(units.windows(2).all(|two| two[0].group <= two[1].group));
+            }
+            // A host and its ToR are in one shard.
+            let host = |link: &&lightloom_fabric::Link| link.class == LinkClass::Host;
+            let cables = (0usize..).zip(fabric.links()).filter(|(_, link)| host(&link));
+            for (link, _) in cables {
+                let (there, back) = (layout.units[link], layout.units[link ^ 1]);
+                assert!(there.shard() == back.shard() && there != back);
+            }
+        }
+    }
+
+    /// A server is one unit with its NICs and what is between its GPUs; nothing is in an optical switch.
+    #[test]
+    fn servers_are_units_and_optical_switches_are_none() {
+        let fabric = mixnet();
+        let layout = Layout::new(&fabric, 4, 2, false);
+        for (id, link) in fabric.links().iter().enumerate() {
+            let from = fabric.nodes()[link.from.index()].kind;
+            let ocs = matches!(from, NodeKind::Ocs { .. });
+            assert_eq!(layout.places[id].shard() == Place::THROUGH, ocs);
+            if link.class.is_inside() {
+                assert_eq!(layout.units[id], layout.units[id ^ 1]);
+            }
+        }
+    }
 }

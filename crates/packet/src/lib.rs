@@ -35,6 +35,10 @@ mod switch;
 #[cfg(test)]
 mod tests;
 mod things;
+#[cfg(test)]
+mod threads;
+#[cfg(test)]
+mod trains;
 mod transport;
 
 pub use balancer::alone::LoneBalancer;

@@ -205,3 +205,86 @@ impl Calendar {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Each unit's times come out once, window by window, and none before its window or after it.
+        #[test]
+        fn a_calendar_forgets_nothing(
+            gaps in prop::collection::vec((0u64..200_000, 0u64..40), 1..200), length in 1u64..3_000,
+        ) {
+            let mut calendar = Calendar::new(length);
+            // By unit: its times, of which the calendar knows the first.
+            let mut times: Vec<Vec<u64>> = vec![Vec::new(); 5];
+            for (at, &(far, near)) in gaps.iter().enumerate() {
+                times[at % 5].push(if far % 3 == 0 { near } else { far });
+            }
+            times.iter_mut().for_each(|times| times.sort_unstable());
+            let mut dues = [Due::NEVER; 5];
+            for (unit, times) in times.iter().enumerate().filter(|(_, times)| !times.is_empty()) {
+                calendar.list(unit as u32, &mut dues[unit], times[0]);
+            }
+            let mut last = None;
+            while let Some(window) = calendar.first() {
+                prop_assert!(last.is_none_or(|last| last < window));
+                last = Some(window);
+                let list = calendar.open(window);
+                for &unit in &list {
+                    let (due, times) = (&mut dues[unit as usize], &mut times[unit as usize]);
+                    if !calendar.strike(due) {
+                        continue;
+                    }
+                    while times.first().is_some_and(|&time| time < (window + 1) * length) {
+                        prop_assert_eq!(times.remove(0) / length, window);
+                    }
+                    if let Some(&time) = times.first() {
+                        calendar.list(unit, due, time);
+                    }
+                }
+                calendar.close(list);
+            }
+            prop_assert!(times.iter().all(Vec::is_empty));
+        }
+
+        #[test]
+        fn an_agenda_is_in_order(times in prop::collection::vec(0u64..50, 1..100)) {
+            let mut agenda = Agenda::default();
+            times.iter().zip(0..).for_each(|(&time, thing)| agenda.plan(thing, time));
+            let mut sorted: Vec<(u64, u32)> = times.iter().copied().zip(0..).collect();
+            sorted.sort_by_key(|&(time, _)| time);
+            for (time, thing) in sorted {
+                prop_assert_eq!((agenda.next(), agenda.pop()), (time, Some(thing)));
+            }
+            prop_assert_eq!(agenda.next(), u64::MAX);
+        }
+
+        /// Few or many: by time, ties by a hash that knows each link.
+        #[test]
+        fn arrivals_are_sorted(times in prop::collection::vec(0u64..20, 1..80), seed in 0u64..100) {
+            let mut all: Vec<Arrival> =
+                times.iter().zip(0..).map(|(&time, link)| Arrival { time, link, packet: 0 }).collect();
+            let mut turned: Vec<Arrival> = all.iter().rev().copied().collect();
+            sort(&mut all, seed);
+            sort(&mut turned, seed);
+            prop_assert_eq!(&all, &turned, "in whatever order they were sent");
+            prop_assert!(all.windows(2).all(|two| two[0].time <= two[1].time));
+        }
+    }
+
+    /// Two that always come together take turns in being first.
+    #[test]
+    fn ties_are_fair() {
+        let mut first = 0;
+        for round in 1..=1_000 {
+            let arrival = |link| Arrival { time: round * 332_800, link, packet: 0 };
+            let mut two = [arrival(17), arrival(23)];
+            sort(&mut two, 1);
+            first += u32::from(two[0].link == 17);
+        }
+        assert!(first.abs_diff(500) < 100, "{first}"); // six standard deviations
+    }
+}

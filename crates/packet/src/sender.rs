@@ -170,7 +170,9 @@ impl Shard<'_> {
             *turn = turn.wrapping_add(1);
             let turn = *turn;
             match &mut self.outside {
-                None => sender.balancer.path(Next { turn, in_flight: sender.in_flight - packets, now }),
+                None => {
+                    sender.balancer.path(Next { turn, in_flight: sender.in_flight - packets, now })
+                }
                 Some(outside) => {
                     let path = outside.path(c, &self.links, sender, (turn, packets), now);
                     path.unwrap_or_else(|| {

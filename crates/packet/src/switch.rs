@@ -295,7 +295,9 @@ impl Shard<'_> {
         let (size, count) = match control {
             true => (c.settings.headers(packet.size) * c.settings.header, 1),
             // Inside a server packets are larger, and no trains.
-            false if !matches!(link.origin, Origin::Switch | Origin::Nic) => (packet.size.into(), 1),
+            false if !matches!(link.origin, Origin::Switch | Origin::Nic) => {
+                (packet.size.into(), 1)
+            }
             false => {
                 let size = u64::from(packet.size);
                 (size, c.settings.packets_in(size, c.settings.full))

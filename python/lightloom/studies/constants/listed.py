@@ -119,6 +119,7 @@ ASKED: Mapping[str, str] = {
     "power": "which list of watts",
     "engine.sample_period": "what is written",
     "engine.ack_every": "1 cannot be halved, and balancers that go by packets refuse 2",
+    "engine.train": "how exactly is computed; docs/performance.md has what larger ones leave out",
     "engine.dark": "what NICs do with packets for dark circuits: a kind, docs/specification.md",
     "engine.transport": "the transport",
     "engine.balancer": "the balancer; paths and timeouts are listed",
