@@ -80,7 +80,7 @@ impl Layout {
                 && parts.sizes[parts.of[node] as usize] == 1
         };
         let groups = groups.clamp(1, MOST_GROUPS);
-        let homes = homes(fabric, &parts, groups);
+        let (homes, above) = homes(fabric, &parts, groups);
         let shards = shards.clamp(1, groups.min(MOST_SHARDS));
         let unplaced = Place::new(Place::THROUGH, 0);
         let mut layout = Layout {
@@ -96,19 +96,26 @@ impl Layout {
             layout.units[id as usize] = Place::new(Place::THROUGH, through);
         }
         let part = |id: u32| parts.of[links[id as usize].from.index()] as usize;
-        order.sort_by_key(|&id| homes[part(id)]);
+        // A port of a switch that stands above several groups is where it leads to: then a packet changes
+        // its group once on its way, and not twice.
+        let home = |id: u32| {
+            let (part, to) = (part(id), parts.of[links[id as usize].to.index()] as usize);
+            let leads = above[part] && alone(links[id as usize].from.index());
+            usize::from(homes[if leads { to } else { part }])
+        };
+        order.sort_by_key(|&id| home(id));
         // By part: its unit.
         let mut known = vec![u32::MAX; parts.sizes.len()];
         let mut count = vec![0; shards];
         for id in order {
             let (part, port) = (part(id), alone(links[id as usize].from.index()));
-            let shard = usize::from(homes[part]) * shards / groups;
+            let shard = home(id) * shards / groups;
             let first_group = (shard * groups).div_ceil(shards);
             let units = &mut layout.shards[shard];
             let unit = match known[part] {
                 unit if unit != u32::MAX && !port => unit,
                 _ => {
-                    let group = (usize::from(homes[part]) - first_group) as u8;
+                    let group = (home(id) - first_group) as u8;
                     units.push(UnitOf { links: Vec::new(), port, group });
                     known[part] = units.len() as u32 - 1;
                     known[part]
@@ -206,12 +213,13 @@ fn window(fabric: &Fabric, parts: &Parts) -> u64 {
     delays.min().unwrap_or(LONGEST_WINDOW).clamp(1, LONGEST_WINDOW)
 }
 
-/// By part: its group. Servers in order, switches with what is below them; those that stand above several
-/// groups go round.
-fn homes(fabric: &Fabric, parts: &Parts, groups: usize) -> Vec<u8> {
+/// By part: its group, and whether it stands above several. Servers in order, switches with what is below
+/// them; those above several groups go round.
+fn homes(fabric: &Fabric, parts: &Parts, groups: usize) -> (Vec<u8>, Vec<bool>) {
     const NONE: u8 = u8::MAX;
     let nodes = fabric.nodes();
     let mut homes = vec![NONE; parts.sizes.len()];
+    let mut above = vec![false; parts.sizes.len()];
     let is_server =
         |node: usize| !matches!(nodes[node].kind, NodeKind::Switch { .. } | NodeKind::Ocs { .. });
     let mut servers: Vec<u32> =
@@ -234,10 +242,11 @@ fn homes(fabric: &Fabric, parts: &Parts, groups: usize) -> Vec<u8> {
             }
         }
         let mut any = false;
-        for (home, (low, high)) in homes.iter_mut().zip(beside) {
-            if *home == NONE && low != NONE {
+        for (part, (low, high)) in beside.into_iter().enumerate() {
+            if homes[part] == NONE && low != NONE {
                 any = true;
-                *home = if low == high { low } else { (turn % groups) as u8 };
+                above[part] = low != high;
+                homes[part] = if low == high { low } else { (turn % groups) as u8 };
                 turn += usize::from(low != high);
             }
         }
@@ -246,7 +255,7 @@ fn homes(fabric: &Fabric, parts: &Parts, groups: usize) -> Vec<u8> {
         }
     }
     homes.iter_mut().filter(|home| **home == NONE).for_each(|home| *home = 0);
-    homes
+    (homes, above)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ fn one_flow_takes_as_long_by_trains() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// All bytes arrive once, and no link carries more than it can, whatever trains are cut, lost, trimmed
+    /// All bytes arrive once, and no link carries more than it can (but for a train that has begun), whatever trains are cut, lost, trimmed
     /// and sent again.
     #[test]
     fn all_bytes_arrive_by_trains(
@@ -47,7 +47,7 @@ proptest! {
         let (outcome, ends) = run(&PacketEngine::new(spec, seed), &fabric, orders(&fabric, flows));
         prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
         for (link, carried) in fabric.links().iter().zip(&outcome.link_bytes) {
-            prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + lightloom_units::Time::from_us(2));
+            prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + lightloom_units::Time::from_us(6));
         }
         let packets = outcome.packets.expect("counted");
         prop_assert!(packets.resent >= packets.trims && packets.data >= packets.resent);
