@@ -19,6 +19,8 @@ pub(crate) struct Flow {
     pub start: u64,
     /// No flow on its lanes could arrive sooner than this after its start \[ps\].
     pub ideal: u64,
+    /// The delays of its links, on the shortest lane \[ps\].
+    pub delay: u64,
     /// The first of its connections; they name each other.
     pub conn: u32,
     /// The shard of its receivers, and its place among the inbounds there.

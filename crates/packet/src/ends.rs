@@ -78,14 +78,14 @@ impl Track {
 }
 
 impl Run<'_> {
-    /// When a window is to end that would end at `end`: just after the first time when the last flow of a
+    /// When a window is to end of which all before `start` has happened and that would end at `end`: just after the first time when the last flow of a
     /// phase may have arrived, or `any` flow.
-    pub(crate) fn possible_end(&mut self, mut end: u64, any: bool) -> u64 {
+    pub(crate) fn possible_end(&mut self, start: u64, mut end: u64, any: bool) -> u64 {
         if any {
             for track in 0..self.ends.tracks.len() {
                 for at in 0..self.ends.tracks[track].ending.len() {
                     let flow = self.ends.tracks[track].ending[at];
-                    end = self.earliest(flow, end).map_or(end, |time| end.min(time + 1));
+                    end = self.earliest(flow, start, end).map_or(end, |time| end.min(time + 1));
                 }
             }
             return end;
@@ -94,7 +94,7 @@ impl Run<'_> {
         close.retain(|&name| {
             let is_close = self.ends.tracks[name as usize].is_close();
             self.ends.tracks[name as usize].listed = is_close;
-            if is_close && let Some(last) = self.earliest_end(name, end) {
+            if is_close && let Some(last) = self.earliest_end(name, start, end) {
                 end = end.min(last + 1);
             }
             is_close
@@ -104,11 +104,11 @@ impl Run<'_> {
     }
 
     /// The earliest time before `end` at which all flows of a track can have arrived.
-    fn earliest_end(&mut self, track: u32, end: u64) -> Option<u64> {
+    fn earliest_end(&mut self, track: u32, start: u64, end: u64) -> Option<u64> {
         let mut last = 0;
         for at in 0..self.ends.tracks[track as usize].ending.len() {
             let flow = self.ends.tracks[track as usize].ending[at];
-            match self.earliest(flow, end) {
+            match self.earliest(flow, start, end) {
                 Some(time) => last = last.max(time),
                 None => {
                     // Most likely it is this one that cannot next time either.
@@ -128,8 +128,14 @@ impl Run<'_> {
     }
 
     /// The earliest time before `end` at which a flow can have arrived.
-    fn earliest(&mut self, id: u32, end: u64) -> Option<u64> {
-        let Flow { inbound: (shard, inbound), unit, inside, .. } = self.flows[id as usize];
+    fn earliest(&mut self, id: u32, start: u64, end: u64) -> Option<u64> {
+        let Flow { inbound: (shard, inbound), unit, inside, conn, delay, .. } =
+            self.flows[id as usize];
+        let (here, sender) = self.conns[conn as usize].sender;
+        let message = self.shards[here].senders[sender as usize].message;
+        if self.shards[here].messages[message as usize].unsent > 0 && start + delay >= end {
+            return None; // what is sent from now on comes later
+        }
         let shard = &mut self.shards[shard];
         shard.read_mail();
         if inside {

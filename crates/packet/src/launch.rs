@@ -73,6 +73,10 @@ impl Run<'_> {
                 let links = orders.lane_links(lane);
                 self.layout.units[links[links.len() - 1].index()] == unit
             });
+            let delay = |&lane: &u32| -> u64 {
+                orders.lane_links(lane).iter().map(|link| self.class(link.0).delay).sum()
+            };
+            let delay = lanes.iter().map(delay).min().unwrap_or(0);
             let control = self.control(first, now);
             let (shard, _) = self.conns[first as usize].sender;
             self.shards[shard].messages[message as usize] =
@@ -83,6 +87,7 @@ impl Run<'_> {
                 bytes,
                 start: now.ps(),
                 ideal: self.ideal(first, bytes),
+                delay,
                 conn: first,
                 inbound: (unit.shard(), inbound_id),
                 unit,

@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
                 let first = self.shards.iter_mut().map(|shard| shard.first_time(window));
                 end = end.min(first.min().unwrap_or(u64::MAX).saturating_add(1));
             }
-            end = self.possible_end(end, !self.awaited.is_empty());
+            end = self.possible_end(start, end, !self.awaited.is_empty());
             self.work(window, end);
             until = end.max(until);
             now = self.shards.iter().map(|shard| shard.last).fold(now, u64::max);

@@ -13,9 +13,9 @@ fn with_threads(transport: &str, balancer: &str, seed: u64, threads: usize) -> P
 
 #[test]
 fn threads_change_nothing() {
-    let fabric = hosts(54, 3);
-    let flows: Vec<_> = (0..54u32)
-        .flat_map(|i| [(i, (i + 9) % 54, 300_000), (i, 53 - i, 90_000), (i, 7, 5_000)])
+    let fabric = hosts(32, 3);
+    let flows: Vec<_> = (0..32u32)
+        .flat_map(|i| [(i, (i + 9) % 32, 60_000), (i, 31 - i, 30_000), (i, 7, 5_000)])
         .filter(|&(from, to, _)| from != to)
         .collect();
     for transport in names(&TRANSPORTS) {
@@ -25,7 +25,8 @@ fn threads_change_nothing() {
                 run(&engine, &fabric, orders(&fabric, flows.clone()))
             };
             let alone = run_with(1);
-            for threads in [2, 3, 8] {
+            let others: &[usize] = if balancer == "round-robin" { &[2, 3, 8] } else { &[3] };
+            for &threads in others {
                 assert!(run_with(threads) == alone, "{transport}, {balancer}, {threads} threads");
             }
         }
@@ -33,7 +34,7 @@ fn threads_change_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     /// ... whatever is sent when, over however many lanes, and however full queues are.
     #[test]

@@ -28,7 +28,7 @@ fn one_flow_takes_as_long_by_trains() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     /// All bytes arrive once, and no link carries more than it can (but for a train that has begun), whatever trains are cut, lost, trimmed
     /// and sent again.
