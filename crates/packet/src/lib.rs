@@ -6,8 +6,9 @@
 //! is sent while they are dark; transports, and load balancers over equal paths. A packet's path
 //! is fixed when it is sent. Links break and heal: what waits for a broken one is lost.
 //! Ignored: see `switch.rs`, `sender.rs`, `receiver.rs` and each transport.
-//! Cost: one event a packet and link, two where it had to wait; no allocation per packet, nothing
-//! that grows with the number of flows.
+//! Cost: one event a packet and link, its arrival; two where a host's link was busy. No allocation per packet,
+//! nothing that grows with the number of flows. Servers and ports are worked off one by one, a window of a
+//! link's delay at a time: see `layout.rs`.
 //! Checked: the shared conformance suite; one flow by hand calculation, to the picosecond; fairness,
 //! incast, losslessness by properties; a flow that arrives sooner than its path allows fails the run.
 
