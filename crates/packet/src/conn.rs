@@ -76,6 +76,9 @@ pub(crate) struct Inbound {
     pub flow: u32,
     pub bytes: u64,
     pub received: u64,
+    /// What has come into the unit of its receivers at least, headers included, and may not have arrived
+    /// where in that it is sent \[B\].
+    pub entered: u64,
     /// With less than this to come it may end in one of the next windows \[B\].
     pub last: u64,
 }

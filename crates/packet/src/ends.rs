@@ -5,7 +5,7 @@
 //! way when it begins, so a time that the last of them cannot be before is known: it is counted from what
 //! is about to arrive. Only phases are looked at of which every flow has little left.
 
-use crate::conn::Flow;
+use crate::conn::{Flow, Inbound};
 use crate::layout::Place;
 use crate::packet::{Kind, NONE};
 use crate::run::Run;
@@ -138,12 +138,12 @@ impl Run<'_> {
         }
         let shard = &mut self.shards[shard];
         shard.read_mail();
-        if inside {
+        let Inbound { bytes, received, entered, .. } = shard.inbounds[inbound as usize];
+        let mut left = if inside { bytes.saturating_sub(entered) } else { bytes - received };
+        if left == 0 {
             let next = shard.transit.next_in(Place::at(unit));
             return (next < end).then_some(next);
         }
-        let left = shard.inbounds[inbound as usize];
-        let mut left = left.bytes - left.received;
         let mut due = Vec::new();
         for arrival in &shard.transit.units[unit.at() as usize].inbox {
             let packet = &shard.pool.packets[arrival.packet as usize];

@@ -45,7 +45,7 @@ impl Run<'_> {
             let first_lane = orders.lane_links(lanes[0]);
             let (source, unit) = (self.start_of(first_lane), self.end_of(first_lane));
             let shard = &mut self.shards[unit.shard()];
-            let mut inbound = Inbound { flow, bytes, received: 0, last: 0 };
+            let mut inbound = Inbound { flow, bytes, received: 0, entered: 0, last: 0 };
             let inbound_id = keep(&mut shard.inbounds, &mut shard.free_inbounds, inbound);
             let ids = (flow, (unit.shard(), inbound_id), source);
             let (mut first, mut last, mut message) = (NONE, NONE, NONE);
@@ -73,6 +73,8 @@ impl Run<'_> {
                 let links = orders.lane_links(lane);
                 self.layout.units[links[links.len() - 1].index()] == unit
             });
+            // What never leaves a unit is in it from the start.
+            inbound.entered = if source == unit { u64::MAX } else { 0 };
             let delay = |&lane: &u32| -> u64 {
                 orders.lane_links(lane).iter().map(|link| self.class(link.0).delay).sum()
             };

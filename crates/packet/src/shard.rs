@@ -539,6 +539,7 @@ impl<'a> Shard<'a> {
             let planned = self.transit.agendas[agenda].next();
             match arrival {
                 Some(&Arrival { time, packet, .. }) if time <= planned => {
+                    self.enter(c, at, packet);
                     self.arrive(c, packet, time);
                     arrival = inbox.next();
                 }
@@ -553,6 +554,24 @@ impl<'a> Shard<'a> {
         }
         self.transit.current = NONE;
         self.transit.agendas[agenda].next()
+    }
+
+    /// A packet comes into a unit; if it has some way to go there, its flow's end is near (`ends.rs`).
+    #[inline]
+    fn enter(&mut self, c: &Common<'_>, at: u32, id: u32) {
+        let packet = &self.pool.packets[id as usize];
+        if packet.hop >= packet.hops || packet.is_control() {
+            return;
+        }
+        let end = c.units[(packet.link(packet.hops - 1, c.long) ^ 1) as usize];
+        if end == Place::new(self.transit.number, at)
+            && let Some(receiver) = self.receivers.get(packet.to as usize)
+            && receiver.life == packet.life
+            && !receiver.done
+        {
+            let inbound = &mut self.inbounds[receiver.inbound as usize];
+            inbound.entered = inbound.entered.saturating_add(u64::from(packet.size));
+        }
     }
 
     #[inline]
