@@ -16,7 +16,7 @@ pub(crate) fn fetch<T>(items: &[T], at: usize) {
 
 /// Something will be appended soon.
 #[inline(always)]
-pub(crate) fn fetch_end<T>(items: &Vec<T>) {
+pub(crate) fn fetch_end<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -16,6 +16,8 @@ mod ahead;
 mod balancer;
 mod circuits;
 mod conn;
+#[cfg(test)]
+mod cuts;
 mod ends;
 mod launch;
 mod layout;
@@ -25,6 +27,7 @@ mod overflow;
 mod packet;
 mod port;
 mod receiver;
+mod rings;
 mod run;
 mod schedule;
 mod sender;
@@ -38,6 +41,7 @@ mod tests;
 mod things;
 #[cfg(test)]
 mod threads;
+mod tracks;
 #[cfg(test)]
 mod trains;
 mod transport;
@@ -90,7 +94,9 @@ impl Engine for PacketEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        run::Run::new(self, scenario, policy, observer).complete()
+        let PacketEngine { spec, seed, chooser, threads } = self;
+        let beside = (chooser.as_deref(), *threads);
+        run::Run::new(spec, *seed, beside, scenario, policy, observer).complete()
     }
 }
 

@@ -3,10 +3,8 @@
 //! A window ends early where something outside the network happens: a task ends, a circuit changes, a
 //! flow ends that may be the last of its phase (`ends.rs`). So tasks start and end to the picosecond.
 
-use crate::PacketEngine;
-use crate::balancer::outside::Outside;
+use crate::balancer::outside::{Outside, PathChooser};
 use crate::conn::{Conn, Flow};
-use crate::ends::Ends;
 use crate::layout::{Layout, Place};
 use crate::link::{Class, Link, Origin, Tally, origins};
 use crate::packet::LongPaths;
@@ -14,6 +12,7 @@ use crate::settings::RunSettings;
 use crate::shard::{Bag, Common, Counts, Shard};
 use crate::spec::{Dark, PacketSpec};
 use crate::things::Puller;
+use crate::tracks::Ends;
 use lightloom_engine::{
     Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Patches, Policy,
     QueueSample, Scenario, Sending, Step, Wake,
@@ -85,17 +84,17 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(
-        engine: &'a PacketEngine,
+        spec: &'a PacketSpec,
+        seed: u64,
+        (chooser, threads): (Option<&'a dyn PathChooser>, usize),
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let PacketEngine { spec, seed, .. } = engine;
-        let (seed, chooser) = (*seed, engine.chooser.as_deref());
         let (fabric, settings) = (scenario.fabric, RunSettings::new(spec));
         let links = fabric.links();
         // A chooser looks at all queues.
-        let shards = if chooser.is_some() { 1 } else { engine.threads };
+        let shards = if chooser.is_some() { 1 } else { threads };
         let groups = links.len().div_ceil(LINKS_A_GROUP).max(shards);
         let layout = Layout::new(fabric, groups, shards, settings.pauses);
         let mut run = Run {

@@ -174,7 +174,13 @@ impl Shard<'_> {
                     sender.balancer.path(Next { turn, in_flight: sender.in_flight - packets, now })
                 }
                 Some(outside) => {
-                    let path = outside.path(c, &self.links, sender, (turn, packets), now);
+                    let Path { source, destination, alternatives, .. } = sender.path;
+                    let paths = (NicId(source), NicId(destination), alternatives);
+                    // These packets are counted already.
+                    let at = (now, sender.in_flight - packets, turn);
+                    let links = &self.links;
+                    let queued = |link: LinkId| links[c.at(link.0) as usize].queued;
+                    let path = outside.path(c.fabric, id, paths, at, queued);
                     path.unwrap_or_else(|| {
                         self.no_path = Some(sender.conn);
                         0

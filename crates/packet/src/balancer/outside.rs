@@ -2,10 +2,7 @@
 //! expects of a balancer (lanes, whether a gap is a loss) stays that of the settings.
 
 use super::plug::Heard;
-use crate::conn::Sender;
-use crate::link::Link;
-use crate::shard::Common;
-use lightloom_fabric::{LinkId, NicId};
+use lightloom_fabric::{Fabric, LinkId, NicId};
 use std::fmt::Debug;
 
 /// What a balancer from outside is told of a packet that several paths can take.
@@ -75,24 +72,22 @@ impl<'a> Outside<'a> {
     #[cold]
     pub fn path(
         &mut self,
-        c: &Common<'_>,
-        links: &[Link],
-        sender: &Sender,
-        (turn, packets): (u32, u32),
-        now: u64,
+        fabric: &Fabric,
+        conn: u32,
+        (source, destination, paths): (NicId, NicId, u16),
+        (now, in_flight, turn): (u64, u32, u32),
+        queued: impl Fn(LinkId) -> u64,
     ) -> Option<u16> {
         if self.refused.is_some() {
             return None;
         }
-        let (source, destination) = (NicId(sender.path.source), NicId(sender.path.destination));
         self.queues.clear();
-        for index in 0..sender.path.alternatives {
+        for index in 0..paths {
             self.path.clear();
-            c.fabric.nic_path(source, destination, u32::from(index), &mut self.path);
-            let waits = |link: &LinkId| links[c.at(link.0) as usize].queued;
-            self.queues.push(self.path.iter().map(waits).sum());
+            fabric.nic_path(source, destination, u32::from(index), &mut self.path);
+            self.queues.push(self.path.iter().map(|&link| queued(link)).sum());
         }
-        let (flow, heard) = &mut self.known[sender.id as usize];
+        let (flow, heard) = &mut self.known[conn as usize];
         let choice = Choice {
             now,
             flow: *flow,
@@ -100,12 +95,12 @@ impl<'a> Outside<'a> {
             destination,
             queues: &self.queues,
             heard,
-            in_flight: sender.in_flight - packets, // these are counted already
+            in_flight,
             turn,
         };
         let answer = self.chooser.path(&choice);
         heard.clear();
-        let last = i64::from(sender.path.alternatives) - 1;
+        let last = i64::from(paths) - 1;
         let why = match answer {
             Ok(path) if (0..=last).contains(&path) => return Some(path as u16),
             Ok(path) => format!("{path} is no path; allowed: 0 to {last}"),
