@@ -3,6 +3,7 @@
 ``python reproduce/compute.py products`` puts the curve beside DeepGEMM's table, ``benchmarks``
 times beside measured trainings (``benchmarks.py``), ``trainings`` the utilisation of four trainings
 beside what their publications say, with and without communication. No constant was chosen on any.
+``measure FILE`` runs the shapes of all these trainings on a CUDA device, and writes a compute table.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from benchmarks import COLLECTIVES, FREE, TRAINING, benchmarks
-from lightloom import Scenario, _core, simulate
+from benchmarks import COLLECTIVES, FREE, TRAINING, benchmarks, job, measured
+from lightloom import Scenario, _core, kernel_times, simulate
 from lightloom.runs.scenario import speed
 from tables import DOCS, put
 
@@ -217,7 +219,20 @@ def _filled(one: Training, split: dict[str, int]) -> dict[str, Any]:
     return {"cluster.gpus": gpus, "training.micro_batches": one.micro_batches[0]}
 
 
+def measure(out: Path) -> None:
+    """Measure the kernels of every training on a GPU that is there."""
+    jobs = [_job(one) for one in TRAININGS] + [job(row, {})[0] for row in measured()]
+    kernel_times.measure(
+        *jobs, out=out, loads=(1.0,), repeats=10, command="python reproduce/compute.py measure FILE",
+        on_kernel=lambda done, of, kernel, said: print(
+            f"{done}/{of} {kernel.text}: {said}", file=sys.stderr, flush=True
+        ),
+    )  # fmt: skip
+
+
 if __name__ == "__main__":
     table = sys.argv[1]
+    if table == "measure":
+        sys.exit(measure(Path(sys.argv[2])))
     tables = {"products": products, "benchmarks": benchmarks, "trainings": trainings}
     put("compute", table, tables[table]())

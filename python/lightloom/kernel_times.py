@@ -13,16 +13,14 @@ Checked: ``tests/pytorch/test_kernel_times.py`` on the CPU.
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightloom import _core
+from lightloom import _core, torch_device
 from lightloom.compute_table import read_table
 from lightloom.errors import InputError, Interrupted, RunError
 from lightloom.scenario import Scenario
@@ -59,8 +57,8 @@ class Kernel:
         return f"attention {s['pass']}, {s['heads']} heads, {s['queries']} of {s['keys']} tokens"
 
 
-def kernels(job: Scenario, *, loads: Sequence[float] = (1.0,)) -> list[Kernel]:
-    """Return the shapes of a job, each once.
+def kernels(*jobs: Scenario, loads: Sequence[float] = (1.0,)) -> list[Kernel]:
+    """Return the shapes of one or more jobs, each once.
 
     Parameters
     ----------
@@ -74,10 +72,11 @@ def kernels(job: Scenario, *, loads: Sequence[float] = (1.0,)) -> list[Kernel]:
     (20, '(32768 x 4096 by 4096 x 1536) bf16')
     """
     found: dict[tuple[Any, ...], Kernel] = {}
-    for row in json.loads(_core.job_kernels(job.to_core_json(), list(loads))):
-        kind = "matmul" if "matmul" in row else "attention"
-        kernel = Kernel(kind, row[kind], row["flops"])
-        found.setdefault((kind, *kernel.sizes.values()), kernel)
+    for job in jobs:
+        for row in json.loads(_core.job_kernels(job.to_core_json(), list(loads))):
+            kind = "matmul" if "matmul" in row else "attention"
+            kernel = Kernel(kind, row[kind], row["flops"])
+            found.setdefault((kind, *kernel.sizes.values()), kernel)
     return list(found.values())
 
 
@@ -103,9 +102,8 @@ def fewer_tokens(job: Scenario, tokens: int) -> Scenario:
 
 
 def measure(
-    job: Scenario,
+    *jobs: Scenario,
     out: Path,
-    *,
     device: str = "cuda",
     loads: Sequence[float] = (0.5, 1.0, 2.0),
     repeats: int = 20,
@@ -113,12 +111,12 @@ def measure(
     command: str = "lightloom.kernel_times.measure",
     on_kernel: OnKernel = lambda done, of, kernel, said: None,
 ) -> list[tuple[Kernel, float]]:
-    """Measure a job's kernels, and write the table that ``compute.table`` reads.
+    """Measure the kernels of jobs, and write the table that ``compute.table`` reads.
 
     Parameters
     ----------
-    job
-        Whose shapes are measured: its model, split, micro-batch and precision.
+    jobs
+        Whose shapes are measured: model, split, micro-batch and precision of each.
     out
         The table (TOML). One of the same device and PyTorch goes on; `force` begins anew.
     device
@@ -142,19 +140,20 @@ def measure(
     Interrupted
         If it was interrupted; what was measured is in `out`.
     """
-    torch = _torch()
-    where = _device(torch, device)
+    where = torch_device.device(device)
+    import torch
+
     about = {
         "origin": "measured",
-        "device": _name(torch, where),
+        "device": torch_device.device_name(where),
         "torch": str(torch.__version__),
         "cuda": str(torch.version.cuda or "none"),
         "lightloom": _core.__version__,
-        "model": job.model.name,
+        "model": (names := ", ".join(job.model.name for job in jobs)),
         "command": command,
     }
     known = {} if force else _known(out, about)
-    wanted = kernels(job, loads=loads)
+    wanted = kernels(*jobs, loads=loads)
     eight = next((k for k in wanted if k.sizes.get("dtype") == "fp8"), None)
     if eight is not None and where.type != "cuda":
         raise InputError("compute.products = fp8: is measured on a CUDA device; allowed: bf16")
@@ -177,41 +176,9 @@ def measure(
         kept = f"{len(times)} shapes are kept in {out}; the same command goes on"
         raise Interrupted(kept if times else "nothing was measured") from error
     if not times:
-        raise RunError(f"no shape of {job.model.name} fits on {about['device']}")
+        raise RunError(f"no shape of {names} fits on {about['device']}")
     found = [(kernel, times.get((kernel.kind, *kernel.sizes.values()))) for kernel in wanted]
     return [(kernel, seconds) for kernel, seconds in found if seconds is not None]
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise InputError("PyTorch is not installed: pip install 'lightloom[torch]'") from None
-    return torch
-
-
-def _device(torch: Any, name: str) -> Any:
-    # PyTorch wraps an index that it has no room for.
-    if not re.fullmatch(r"cpu|cuda(:\d{1,9})?", name):
-        raise InputError(f'--device = "{name}": must be cpu, cuda or cuda:N')
-    if name != "cpu":
-        # Without a driver, counting devices is an error, too.
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if int(name.partition(":")[2] or 0) >= count:
-            raise InputError(f'--device = "{name}": PyTorch sees {count} CUDA devices')
-    return torch.device(name)
-
-
-def _name(torch: Any, where: Any) -> str:
-    if where.type == "cuda":
-        return str(torch.cuda.get_device_name(where))
-    model = "unknown"
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    return f"CPU, {model}, {torch.get_num_threads()} threads"
 
 
 def _known(out: Path, about: Mapping[str, str]) -> dict[tuple[Any, ...], float]:

@@ -32,7 +32,7 @@ def job(**more: object) -> Scenario:
 
 
 def times(out: Path, **more: object) -> list[tuple[kernel_times.Kernel, float]]:
-    return measure(job(), out, device="cpu", repeats=3, **more)  # type: ignore[arg-type]
+    return measure(job(), out=out, device="cpu", repeats=3, **more)  # type: ignore[arg-type]
 
 
 def test_a_written_table_is_read_back_and_used(

@@ -14,7 +14,7 @@ pub enum Efficiency {
     Share,
     /// By shape: as measured where there are times, by the curve elsewhere.
     Shape,
-    /// By shape, with what a training does besides: [`crate::besides`].
+    /// By shape, with what a training does besides: the module `besides`.
     Training,
 }
 

@@ -33,8 +33,8 @@ def compute() -> None:
 
 @app.command("measure")
 def measure_command(
-    job: str = typer.Argument(
-        ..., metavar="JOB", help="A model preset, a specification (TOML) or a config.json."
+    jobs: list[str] = typer.Argument(
+        ..., metavar="JOB...", help="Model presets, specifications (TOML) or config.json files."
     ),
     out: Path = typer.Option(..., "--out", help="The table (TOML), for compute.table."),
     settings: list[str] = words.SETTINGS,
@@ -49,7 +49,7 @@ def measure_command(
     force: bool = typer.Option(False, "--force", help="Replace the table in --out."),
     as_json: bool = words.JSON,
 ) -> None:
-    """Measure the matrix products and attention of a job's layers, with PyTorch.
+    """Measure the matrix products and attention of jobs' layers, with PyTorch, each shape once.
 
     Shapes follow from the model, its split and the micro-batch; fewer --tokens make it short. An
     interrupted call goes on when it is called again.
@@ -60,9 +60,11 @@ def measure_command(
     from lightloom.errors import InputError
     from lightloom.kernel_times import fewer_tokens, measure
 
-    scenario, _ = options.job(job, options.settings(settings), None)
+    given = options.settings(settings)
+    scenarios = [options.job(job, given, None)[0] for job in jobs]
     if tokens is not None:
-        scenario = fewer_tokens(scenario, _at_least(tokens, "--tokens"))
+        most = _at_least(tokens, "--tokens")
+        scenarios = [fewer_tokens(scenario, most) for scenario in scenarios]
     _at_least(repeats, "--repeats")
     try:
         each = [float(part) for part in loads.split(",")]
@@ -77,7 +79,7 @@ def measure_command(
         print(f"{done}/{of} {kernel.text}: {said}", file=sys.stderr, flush=True)
 
     found = measure(
-        scenario, out, device=device, loads=each, repeats=repeats, force=force,
+        *scenarios, out=out, device=device, loads=each, repeats=repeats, force=force,
         command=shlex.join(["lightloom", *sys.argv[1:]]), on_kernel=tell,
     )  # fmt: skip
     if as_json:
@@ -90,7 +92,7 @@ def measure_command(
         return
     flops, seconds = (sum(part) for part in zip(*((k.flops, s) for k, s in found), strict=True))
     print(f"{len(found)} shapes: {flops / seconds / 1e12:.4g} Tflop/s over all of them")
-    print(f"{out}: lightloom simulate {job} --set compute.table={out}")
+    print(f"{out}: lightloom simulate {jobs[0]} --set compute.table={out}")
 
 
 def _at_least(value: int, option: str) -> int:

@@ -47,6 +47,7 @@ def record_command(
     learning_rate: float = typer.Option(2e-3, help="Adam's step."),
     balance: float = typer.Option(0.01, help="Weight of the load-balancing loss; 0: none."),
     threads: int = typer.Option(1, help="CPU threads; part of what makes it repeatable."),
+    device: str = typer.Option("cpu", help="cpu, cuda or cuda:N."),
     text: Path | None = typer.Option(
         None, help="File or directory to train on [the Python standard library's sources]."
     ),
@@ -81,6 +82,7 @@ def record_command(
         learning_rate=learning_rate,
         balance=balance,
         threads=threads,
+        device=device,
     )
     check_place("--out", out)
     progress = Progress(warmup, iterations)

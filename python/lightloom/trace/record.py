@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from lightloom import __version__
 from lightloom.errors import InputError, RunError
+from lightloom.torch_device import device, device_name
 from lightloom.trace.corpus import Corpus, standard_library, text_at, tokenize
 from lightloom.trace.gating_trace import GatingTrace
 
@@ -58,6 +59,9 @@ class Recording:
         Adam's step and the weight of the load-balancing loss.
     threads
         Of the CPU; part of what makes a recording repeatable.
+    device
+        ``cpu``, ``cuda`` or ``cuda:N``. A GPU multiplies in TF32 and sums in no fixed order: what it
+        records differs a little each time.
 
     Raises
     ------
@@ -81,10 +85,13 @@ class Recording:
     learning_rate: float = 2e-3
     balance: float = 0.01
     threads: int = 1
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
         for item in fields(self):
+            if item.name == "device":
+                continue  # asked of PyTorch
             value = getattr(self, item.name)
             least = {"warmup": 0, "seed": 0, "balance": 0, "context": 2, "vocabulary": 256}
             low = least.get(item.name, 1)
@@ -154,12 +161,9 @@ def record(
     RunError
         If the training was interrupted before its first recorded step, or diverged.
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError(
-            "trace record needs PyTorch, which is not installed: pip install 'torch>=2.4'"
-        ) from error
+    where = device(recording.device)
+    import torch
+
     from lightloom.trace.tiny_moe import TinyMoe
 
     source, description = standard_library() if text is None else text_at(text)
@@ -168,10 +172,10 @@ def record(
     counts: list[npt.NDArray[np.int64]] = []
     loss = float("nan")
     with _repeatable(recording), suppress(KeyboardInterrupt):
-        model = TinyMoe(recording)
+        model = TinyMoe(recording).to(where)
         optimizer = torch.optim.Adam(model.parameters(), lr=recording.learning_rate)
         for step in range(recording.warmup + recording.iterations):
-            ids = torch.from_numpy(batches.at(step))
+            ids = torch.from_numpy(batches.at(step)).to(where)
             nats, balance, chosen = model(ids)
             optimizer.zero_grad()
             (nats + recording.balance * balance).backward()
@@ -244,15 +248,20 @@ def _repeatable(recording: Recording) -> Iterator[None]:
     import torch
 
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    precision = torch.get_float32_matmul_precision()
     try:
         with torch.random.fork_rng(devices=[]):
             torch.set_num_threads(recording.threads)
             torch.manual_seed(recording.seed)
-            torch.use_deterministic_algorithms(True)
+            if recording.device == "cpu":
+                torch.use_deterministic_algorithms(True)
+            else:
+                torch.set_float32_matmul_precision("high")
             yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(strict)
+        torch.set_float32_matmul_precision(precision)
 
 
 def _count(chosen: list[torch.Tensor], recording: Recording) -> npt.NDArray[np.int64]:
@@ -260,7 +269,7 @@ def _count(chosen: list[torch.Tensor], recording: Recording) -> npt.NDArray[np.i
     sources, experts = recording.sources, recording.experts
     counts = np.empty((len(chosen), sources, experts), dtype=np.int64)
     for layer, choice in enumerate(chosen):
-        ids = choice.numpy().reshape(sources, -1)
+        ids = choice.cpu().numpy().reshape(sources, -1)
         for source in range(sources):
             counts[layer, source] = np.bincount(ids[source], minlength=experts)
     return counts
@@ -297,6 +306,8 @@ def described(recording: Recording, corpus: Corpus, recorded: int, loss: float) 
         "python": platform.python_version(),
         "torch": str(torch.__version__),
     }
+    if recording.device != "cpu":
+        meta["device"] = device_name(device(recording.device))
     if recorded < recording.iterations:
         meta["note"] = f"interrupted after {recorded} of {recording.iterations} iterations"
     return meta

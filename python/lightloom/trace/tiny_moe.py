@@ -132,8 +132,8 @@ class Mixture(nn.Module):  # type: ignore[misc, unused-ignore]
 def _rotate(x: Tensor) -> Tensor:
     """Turn pairs of channels by an angle that grows with the position; x is [..., context, dim]."""
     context, half = x.shape[-2], x.shape[-1] // 2
-    rates = 10_000.0 ** (-torch.arange(half, dtype=x.dtype) / half)
-    angle = torch.arange(context, dtype=x.dtype).unsqueeze(1) * rates
+    rates = 10_000.0 ** (-torch.arange(half, dtype=x.dtype, device=x.device) / half)
+    angle = torch.arange(context, dtype=x.dtype, device=x.device).unsqueeze(1) * rates
     a, b = x.split(half, dim=-1)
     cos, sin = angle.cos(), angle.sin()
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
