@@ -2,8 +2,9 @@
 
 ``python reproduce/compute.py products`` puts the curve beside DeepGEMM's table, ``benchmarks``
 times beside measured trainings (``benchmarks.py``), ``trainings`` the utilisation of four trainings
-beside what their publications say, with and without communication. No constant was chosen on any.
-``measure FILE`` runs the shapes of all these trainings on a CUDA device, and writes a compute table.
+beside what their publications say, with and without communication. No constant was chosen on
+any. ``measure FILE`` runs the shapes of all these trainings on a CUDA device, and writes a
+compute table.
 """
 
 from __future__ import annotations
@@ -223,7 +224,8 @@ def measure(out: Path) -> None:
     """Measure the kernels of every training on a GPU that is there."""
     jobs = [_job(one) for one in TRAININGS] + [job(row, {})[0] for row in measured()]
     kernel_times.measure(
-        *jobs, out=out, loads=(1.0,), repeats=10, command="python reproduce/compute.py measure FILE",
+        *jobs, out=out, loads=(1.0,), repeats=10,
+        command="python reproduce/compute.py measure FILE",
         on_kernel=lambda done, of, kernel, said: print(
             f"{done}/{of} {kernel.text}: {said}", file=sys.stderr, flush=True
         ),

@@ -1,8 +1,8 @@
-"""What ``compute.efficiency`` assumes of a GPU, measured on one that is there.
+"""Measure what ``compute.efficiency`` assumes of a GPU, on one that is there.
 
-``python reproduce/gpu.py --out gpu.json``: rates of large products at once and after half a minute, in
+``python reproduce/gpu.py --out gpu.json``: rates of large products at once and after seconds, in
 bf16 and FP8; the memory's bandwidth; what a small kernel takes from one start to the next; the
-passes of a loss in fp32; experts as a grouped product, evenly loaded and as a gate loads them.
+passes of a loss in fp32; experts as a grouped product, evenly and unevenly loaded.
 Needs PyTorch and a CUDA device; two minutes. docs/compute.md has what an H100 said.
 """
 
@@ -51,7 +51,7 @@ def seconds(run: Callable[[], object], repeats: int = 20) -> float:
 
 
 def lasting(run: Callable[[], object], flops: float, last: float) -> dict[str, float]:
-    """Return the rate of the first tenth of a second after a pause, and of the last half [flop/s]."""
+    """Return the rates of the first tenth of a second after a pause and of the last half."""
     run()
     torch.cuda.synchronize()
     time.sleep(1.0)
@@ -119,7 +119,7 @@ def starts() -> dict[str, float]:
 
 
 def loss(tokens: int = 4096, vocabulary: int = 128256) -> dict[str, float]:
-    """A vocabulary's cross entropy in fp32, pass by pass, and PyTorch's own [bytes a logit]."""
+    """Measure cross entropy in fp32, pass by pass, and PyTorch's own [bytes a logit]."""
     logits = torch.randn(tokens, vocabulary, device=DEVICE, dtype=torch.bfloat16)
     ids = torch.randint(0, vocabulary, (tokens, 1), device=DEVICE)
 
@@ -153,7 +153,7 @@ def loss(tokens: int = 4096, vocabulary: int = 128256) -> dict[str, float]:
 
 
 def experts() -> dict[str, Any]:
-    """Forward products of experts [s]: a batched product, a grouped one, grouped as a gate loads."""
+    """Measure experts' first product [s]: batched, grouped, and grouped with uneven loads."""
     found: dict[str, Any] = {}
     draw = np.random.default_rng(1)
     for name, (tokens, here, hidden, inner, k, every) in EXPERTS.items():
@@ -166,7 +166,8 @@ def experts() -> dict[str, Any]:
         cut = np.maximum(16, np.round(shares * rows / 16) * 16).astype(np.int32)
         cut[-1] = rows - cut[:-1].sum()
         row: dict[str, Any] = {"rows_an_expert": each, "flops": 2.0 * rows * hidden * 2 * inner}
-        row["batched_s"] = seconds(lambda x=x, w=w, h=here: torch.bmm(x.view(h, -1, hidden), w))  # noqa: B023
+        batch = x.view(here, -1, hidden)
+        row["batched_s"] = seconds(lambda x=batch, w=w: torch.bmm(x, w))
         try:
             row["grouped_s"] = seconds(lambda x=x, w=w, e=even: torch._grouped_mm(x, w, offs=e))
             if cut[-1] > 0:

@@ -1,6 +1,7 @@
 """A device of PyTorch by its name, and what it is called.
 
-Needs PyTorch, and says how to get it where it is missing. Checked: ``tests/pytorch/test_kernel_times.py``.
+Needs PyTorch, and says how to get it where it is missing. Checked:
+``tests/pytorch/test_kernel_times.py``.
 """
 
 from __future__ import annotations

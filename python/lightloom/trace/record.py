@@ -60,8 +60,8 @@ class Recording:
     threads
         Of the CPU; part of what makes a recording repeatable.
     device
-        ``cpu``, ``cuda`` or ``cuda:N``. A GPU multiplies in TF32 and sums in no fixed order: what it
-        records differs a little each time.
+        ``cpu``, ``cuda`` or ``cuda:N``. A GPU multiplies in TF32 and sums in no fixed order: what
+        it records differs a little each time.
 
     Raises
     ------
