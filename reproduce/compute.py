@@ -12,13 +12,14 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks import COLLECTIVES, FREE, TRAINING, benchmarks, job, measured
-from lightloom import Scenario, _core, kernel_times, simulate
+from lightloom import Scenario, _core, kernel_times, presets, simulate
+from lightloom.compute_table import read_table
 from lightloom.runs.scenario import speed
 from tables import DOCS, put
 
@@ -161,6 +162,63 @@ def products() -> Iterator[tuple[str, ...]]:
     print(f"mean {sum(errors) / len(errors):.3f}, worst {worst:.3f}", file=sys.stderr)
 
 
+def kernels() -> Iterator[tuple[str, ...]]:
+    """Yield a row a preset: its products as an H100 took them, and by the curve."""
+    table = read_table(DOCS / "data" / "h100-kernels.toml")
+    took = {
+        tuple(row[key] for key in ("m", "n", "k", "groups", "dtype")):
+            _core.parse_time(row["time"]) / 1e12 for row in table["matmul"]
+    }  # fmt: skip
+    ways = ("shape", "training")
+    yield "model", "products of 1 ms and more", "measured [ms]", "by shape", "`training`"
+    everything: dict[tuple[Any, ...], tuple[float, ...]] = {}
+    for name in presets.names("models"):
+        jobs = [
+            Scenario.preset(name, compute={"gpu": "h100", "products": products},
+                            memory={"oversize": "allow"})
+            for products in ("bf16", "fp8")
+        ]  # fmt: skip
+        shapes = {
+            tuple(kernel.sizes.values())
+            for kernel in kernel_times.kernels(*jobs, loads=(0.5, 1.0, 2.0))
+            if kernel.kind == "matmul"
+        }
+        of = [shape for shape in took if shape in shapes]
+        if of:
+            rows = _beside(of, took, ways)
+            everything.update(zip(of, rows, strict=True))
+            yield _summed(name, rows)
+    of = [shape for shape in took if shape not in everything]
+    rest = _beside(of, took, ways)
+    yield _summed("published trainings, what else they have", rest)
+    found = [*everything.values(), *rest]
+    yield _summed("each once", found)
+    for number, way in enumerate(ways, 1):
+        errors = [row[number] / row[0] - 1 for row in found]
+        inside = sum(abs(error) < 0.15 for error in errors) / len(errors)
+        print(f"{way}: {len(errors)} products, mean {sum(errors) / len(errors):+.3f}, absolute "
+              f"{sum(map(abs, errors)) / len(errors):.3f}, {inside:.0%} within 15 %, "
+              f"{min(errors):+.2f} to {max(errors):+.2f}", file=sys.stderr)  # fmt: skip
+
+
+def _beside(
+    shapes: Sequence[tuple[Any, ...]], took: Mapping[tuple[Any, ...], float], ways: Sequence[str]
+) -> list[tuple[float, ...]]:
+    """Return of each product the time measured, and that by each way [s]."""
+    asked = [(*shape[:4], shape[4] == "fp8") for shape in shapes]
+    columns = [[took[shape] for shape in shapes]]
+    for way in ways:
+        job = Scenario.preset("deepseek-v3", compute={"gpu": "h100", "efficiency": way})
+        compute = json.dumps(job.to_core()["compute"])
+        columns.append([seconds for seconds, _ in _core.product_times(compute, asked)])
+    return list(zip(*columns, strict=True))
+
+
+def _summed(name: str, rows: Sequence[tuple[float, ...]]) -> tuple[str, ...]:
+    took, *ways = (sum(column) for column in zip(*rows, strict=True))
+    return name, str(len(rows)), f"{took * 1e3:.0f}", *(f"{way / took - 1:+.0%}" for way in ways)
+
+
 def trainings() -> Iterator[tuple[str, ...]]:
     """Yield a row a training: its utilisation as published, and as found in five ways."""
     yield (
@@ -236,5 +294,6 @@ if __name__ == "__main__":
     table = sys.argv[1]
     if table == "measure":
         sys.exit(measure(Path(sys.argv[2])))
-    tables = {"products": products, "benchmarks": benchmarks, "trainings": trainings}
+    tables = {"products": products, "benchmarks": benchmarks, "trainings": trainings,
+              "kernels": kernels}  # fmt: skip
     put("compute", table, tables[table]())

@@ -3,7 +3,8 @@
 ``python reproduce/gpu.py --out gpu.json``: rates of large products at once and after seconds, in
 bf16 and FP8; the memory's bandwidth; what a small kernel takes from one start to the next; the
 passes of a loss in fp32; experts as a grouped product, evenly and unevenly loaded.
-Needs PyTorch and a CUDA device; two minutes. docs/compute.md has what an H100 said.
+Needs PyTorch and a CUDA device; two minutes. docs/compute.md has what an H100 said, where the
+host's time for a start, some 10 us, still counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def seconds(run: Callable[[], object], repeats: int = 20) -> float:
     for _ in range(3):
         run()
     found = []
+    idle = torch.empty(1 << 29, device=DEVICE, dtype=torch.int8)
     for _ in range(repeats):
+        idle.zero_()  # the host launches ahead meanwhile
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         run()

@@ -11,11 +11,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from lightloom import presets, simulate
+from lightloom import _core, presets, simulate
 from lightloom.cli import run
+from lightloom.compute_table import read_table
 from lightloom.errors import InputError
 from lightloom.kernel_times import kernels
 from lightloom.scenario import Scenario
+
+DOCS = Path(__file__).parents[1] / "docs"
 
 TABLE = """
 [about]
@@ -271,3 +274,30 @@ def test_without_pytorch_it_is_one_error(
         "error: PyTorch is not installed: pip install 'lightloom[torch]'\n"
     )
     assert not out.exists()
+
+
+def test_the_curve_is_near_what_an_h100_took() -> None:
+    """Of products that no constant was chosen on: docs/compute.md, "On an H100"."""
+    table = read_table(DOCS / "data" / "h100-kernels.toml")
+    took = [_core.parse_time(row["time"]) / 1e12 for row in table["matmul"]]
+    asked = [
+        (row["m"], row["n"], row["k"], row["groups"], row["dtype"] == "fp8")
+        for row in table["matmul"]
+    ]
+    for way, inside in (("shape", 0.95), ("training", 0.9)):
+        job = Scenario.preset("deepseek-v3", compute={"gpu": "h100", "efficiency": way})
+        found = _core.product_times(json.dumps(job.to_core()["compute"]), asked)
+        errors = [seconds / one - 1 for (seconds, _), one in zip(found, took, strict=True)]
+        assert len(errors) > 500
+        assert sum(abs(error) < 0.15 for error in errors) / len(errors) > inside
+        assert sum(abs(error) for error in errors) / len(errors) < 0.08
+
+
+def test_a_table_of_an_h100_is_used() -> None:
+    there = Scenario.preset(
+        "mixtral-8x7b", gpus=128, compute={"table": str(DOCS / "data" / "h100-kernels.toml")},
+        training={"micro_batches": 1},
+    )  # fmt: skip
+    origins = simulate(there, progress=False).info["compute_origins"]
+    kinds = {(row["component"], row["pass"]): row["origin"] for row in origins}
+    assert kinds["expert", "forward"] == kinds["head", "backward"] == "measured"

@@ -229,7 +229,7 @@ def test_every_config_runs(path: Path) -> None:
 
 
 def test_generated_loads_stand_in_only_where_nobody_names_a_trace(tmp_path: Path) -> None:
-    job = Scenario.preset("qwen3-30b-a3b", gpus=256)
+    job = Scenario.preset("kimi-k2", gpus=512)
     assert str(load_trace(job).meta["origin"]).startswith("generated, calibrated on")
     even = job.with_(gating={"trace": "uniform"})
     assert np.ptp(load_trace(even).counts) <= 1

@@ -24,7 +24,7 @@ from lightloom.trace.summary import summarize
 from lightloom.trace.synthetic import Shape, generate
 from lightloom.trace.synthetic.calibrated import FITTED, Law, Laws
 
-HELD_OUT = ("e16k4", "e64k4")
+HELD_OUT = ("e16k4", "e64k4", "e128k8")
 """The shipped recordings that laws are judged on."""
 
 
