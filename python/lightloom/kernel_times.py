@@ -251,7 +251,7 @@ def _time(torch: Any, kernel: Kernel, where: Any, repeats: int) -> float | None:
 
 def _repeated(torch: Any, run: Callable[[], object], where: Any, repeats: int) -> Iterator[float]:
     cuda = where.type == "cuda"
-    idle = torch.empty(_CLEARED, device=where, dtype=torch.int8) if cuda else None
+    idle = torch.empty(_CLEARED if cuda else 0, device=where, dtype=torch.int8)
     began = time.perf_counter()
     for count in range(repeats):
         if cuda:
