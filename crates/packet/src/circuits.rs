@@ -10,11 +10,12 @@
 //! nothing more breaks; a flow that may have packets on one starts again too.
 
 use crate::balancer::plug::{Paths, pick};
+use crate::common::Common;
 use crate::conn::{Path, Sender};
 use crate::link::State;
 use crate::packet::NONE;
 use crate::run::Run;
-use crate::shard::{Common, Shard};
+use crate::shard::Shard;
 use lightloom_engine::{EngineError, LinkChanges, Patches};
 use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;

@@ -15,7 +15,9 @@
 mod ahead;
 mod balancer;
 mod circuits;
+mod common;
 mod conn;
+mod crew;
 #[cfg(test)]
 mod cuts;
 mod ends;
@@ -27,7 +29,9 @@ mod overflow;
 mod packet;
 mod port;
 mod receiver;
+mod report;
 mod rings;
+mod rounds;
 mod run;
 mod schedule;
 mod sender;
@@ -44,7 +48,9 @@ mod threads;
 mod tracks;
 #[cfg(test)]
 mod trains;
+mod transit;
 mod transport;
+mod windows;
 
 pub use balancer::alone::LoneBalancer;
 pub use balancer::outside::{Choice, PathChooser};

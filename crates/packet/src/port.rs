@@ -6,10 +6,12 @@
 //! switch, and what is dark or broken, is left to that file.
 
 use crate::ahead::fetch;
+use crate::common::Common;
 use crate::link::{Class, Link, State};
 use crate::packet::{Packet, Pool};
 use crate::schedule::Arrival;
-use crate::shard::{Common, Shard, Transit};
+use crate::shard::Shard;
+use crate::transit::Transit;
 
 /// What a port sends with, and by what.
 struct Port<'s, 'c, 'd> {

@@ -5,8 +5,9 @@
 //! link (NDP).
 //! Ignored: the time that hosts think.
 
+use crate::common::Common;
 use crate::packet::{Kind, NONE};
-use crate::shard::{Common, Shard};
+use crate::shard::Shard;
 use crate::things::{Puller, Thing};
 
 impl Shard<'_> {

@@ -1,7 +1,8 @@
 //! The rings of those that take turns at a link: senders that may send, and receivers that want to ask.
 
+use crate::common::Common;
 use crate::packet::NONE;
-use crate::shard::{Common, Shard};
+use crate::shard::Shard;
 
 impl Shard<'_> {
     // ---- the connections that may send, in a ring a first link: each names the next

@@ -4,28 +4,26 @@
 //! flow ends that may be the last of its phase (`ends.rs`). So tasks start and end to the picosecond.
 
 use crate::balancer::outside::{Outside, PathChooser};
+use crate::common::Common;
 use crate::conn::{Conn, Flow};
-use crate::layout::{Layout, Place};
+use crate::crew::Crew;
+use crate::layout::Layout;
 use crate::link::{Class, Link, Origin, Tally, origins};
 use crate::packet::LongPaths;
 use crate::settings::RunSettings;
-use crate::shard::{Bag, Common, Counts, Shard};
+use crate::shard::Shard;
 use crate::spec::{Dark, PacketSpec};
 use crate::things::Puller;
 use crate::tracks::Ends;
 use lightloom_engine::{
-    Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Patches, Policy,
-    QueueSample, Scenario, Sending, Step, Wake,
+    Due, EngineError, EventQueue, Ledger, Observer, Outcome, Patches, Policy, QueueSample,
+    Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
 
 /// Events between two questions to the observer whether to go on.
 const CHECK_EVERY: u64 = 1 << 17;
-/// Queue samples that are kept.
-const MOST_SAMPLES: usize = 1 << 20;
-/// Packets under way that are worth a thread a shard for a window, some ten times what starting one takes.
-const WORTH_THREADS: usize = if cfg!(test) { 1 } else { 1 << 12 };
 /// Links of a group, about: what they hold should fit into a core's cache.
 const LINKS_A_GROUP: usize = if cfg!(test) { 1 << 5 } else { 1 << 10 };
 
@@ -46,6 +44,8 @@ pub(crate) struct Run<'a> {
     pub ledger: Ledger<'a>,
     pub far: EventQueue<Far>,
     pub shards: Vec<Shard<'a>>,
+    /// As many threads as shards, once two have enough to do at the same time.
+    pub crew: Option<Crew>,
     pub layout: Layout,
     pub classes: Vec<Class>,
     /// By link.
@@ -76,8 +76,8 @@ pub(crate) struct Run<'a> {
     pub seed: u64,
 
     pub timeouts: u64,
-    far_events: u64,
-    samples: Vec<QueueSample>,
+    pub far_events: u64,
+    pub samples: Vec<QueueSample>,
     /// The largest bandwidth-delay product that a given window is below, and that window.
     pub narrow_window: Option<(u64, u64)>,
 }
@@ -103,6 +103,7 @@ impl<'a> Run<'a> {
             ledger: Ledger::new(scenario, policy, observer),
             far: EventQueue::new(),
             shards: Vec::new(),
+            crew: None,
             layout,
             classes: Vec::new(),
             class_of: Vec::new(),
@@ -229,43 +230,6 @@ impl<'a> Run<'a> {
         self.report(now)
     }
 
-    /// All shards do what happens in a window before `end`: one a thread if there is enough to do.
-    fn work(&mut self, window: u64, end: u64) {
-        let length = self.layout.window;
-        let (shards, common) = self.split();
-        let mut due: Vec<&mut Shard<'_>> =
-            shards.iter_mut().filter(|shard| shard.first_window(length) == Some(window)).collect();
-        let load: usize = due.iter().map(|shard| shard.load()).sum();
-        if due.len() > 1 && load >= WORTH_THREADS {
-            std::thread::scope(|scope| {
-                let own = due.pop();
-                for shard in due {
-                    scope.spawn(|| shard.work(&common, window, end));
-                }
-                own.into_iter().for_each(|shard| shard.work(&common, window, end));
-            });
-        } else {
-            due.into_iter().for_each(|shard| shard.work(&common, window, end));
-        }
-        if shards.len() == 1 {
-            return;
-        }
-        for from in 0..shards.len() {
-            for to in 0..shards.len() {
-                if shards[from].transit.out[to].letters.is_empty() {
-                    continue;
-                }
-                let bag = std::mem::replace(&mut shards[from].transit.out[to], Bag::EMPTY);
-                let read = std::mem::replace(&mut shards[to].inbags[from], bag);
-                if read.letters.is_empty() {
-                    shards[from].transit.out[to] = read;
-                } else {
-                    shards[to].inbags[from].join(read); // it has not come to read the last one
-                }
-            }
-        }
-    }
-
     /// What shards have to say after a window.
     fn hear(&mut self, now: u64) -> Result<(), EngineError> {
         let mut finished = Vec::new();
@@ -387,100 +351,5 @@ impl<'a> Run<'a> {
         }
         self.order = order;
         Ok(())
-    }
-
-    // ---- what is measured
-
-    /// A link's queue, unless it leads out of an optical switch.
-    pub(crate) fn link(&mut self, link: u32) -> Option<&mut Link> {
-        let place: Place = self.layout.places[link as usize];
-        let shard = self.shards.get_mut(place.shard())?;
-        shard.links.get_mut(place.at() as usize)
-    }
-
-    fn sample(&mut self, now: Time) {
-        for link in 0..self.layout.places.len() as u32 {
-            let queued = self.link(link).map_or(0, |link| link.queued);
-            if queued > 0 && self.samples.len() < MOST_SAMPLES {
-                self.samples.push(QueueSample { at: now, link, queued: Bytes::new(queued) });
-            }
-        }
-        // Only while something else can still happen.
-        let length = self.layout.window;
-        let waits = self.shards.iter().any(|shard| shard.first_window(length).is_some());
-        if self.far.peek_time().is_some() || waits {
-            self.far.push(now.saturating_add(self.spec.sample_period), Far::Sample);
-        }
-    }
-
-    fn report(mut self, now: u64) -> Result<Outcome, EngineError> {
-        let mut total = Counts::default();
-        for shard in &mut self.shards {
-            for (link, tally) in shard.links.iter().zip(&mut shard.tallies) {
-                if link.paused {
-                    tally.paused_for += now - tally.paused_since;
-                }
-            }
-            total.add(&shard.counts);
-        }
-        let mut reorder = total.reorder.0.to_vec();
-        while reorder.last() == Some(&0) {
-            reorder.pop();
-        }
-        let mut notes = Vec::new();
-        if let Some((product, window)) = self.narrow_window {
-            notes.push(format!(
-                "engine.transport.window = {}: below the bandwidth-delay product of {} of a path, \
-                 which one flow alone cannot fill",
-                Bytes::new(window),
-                Bytes::new(product),
-            ));
-        }
-        if self.samples.len() == MOST_SAMPLES {
-            notes.push(format!("queues: only the first {MOST_SAMPLES} samples are kept"));
-        }
-        let (mut carried, mut links) = (Vec::new(), Vec::new());
-        for place in &self.layout.places {
-            let at = place.at() as usize;
-            if place.shard() == Place::THROUGH {
-                let sum = |of: fn(&(u64, u64)) -> u64| -> u64 {
-                    self.shards.iter().map(|shard| of(&shard.through[at])).sum()
-                };
-                carried.push(Bytes::new(sum(|through| through.0)));
-                links.push(PacketLink { packets: sum(|through| through.1), ..Default::default() });
-                continue;
-            }
-            let shard = &self.shards[place.shard()];
-            let (link, tally) = (&shard.links[at], &shard.tallies[at]);
-            carried.push(Bytes::new(link.carried));
-            links.push(PacketLink {
-                packets: tally.rounds << 32 | u64::from(link.packets),
-                drops: tally.drops,
-                trims: tally.trims,
-                marks: tally.marks,
-                peak_queue: Bytes::new(link.peak),
-                paused: Time::from_ps(tally.paused_for),
-            });
-        }
-        let mut outcome = self.ledger.close(Time::from_ps(now))?;
-        outcome.link_bytes = carried;
-        // How often silences are looked at says nothing.
-        outcome.events = total.events + self.far_events + self.timeouts;
-        outcome.packets = Some(Box::new(Packets {
-            sent: total.data_packets + total.control_packets,
-            hops: links.iter().map(|link| link.packets).sum(),
-            data: total.data_packets,
-            resent: total.resent,
-            drops: total.drops,
-            trims: links.iter().map(|link| link.trims).sum(),
-            marks: links.iter().map(|link| link.marks).sum(),
-            pauses: total.pause_frames,
-            timeouts: self.timeouts,
-            reorder,
-            links,
-            samples: self.samples,
-            notes,
-        }));
-        Ok(outcome)
     }
 }

@@ -9,10 +9,11 @@
 //! heard nothing for too long knows what arrived, as acknowledgements then would tell.
 
 use crate::balancer::plug::{Heard, Next};
+use crate::common::Common;
 use crate::conn::Path;
 use crate::link::{Class, Link, Origin};
 use crate::packet::{Kind, NONE};
-use crate::shard::{Common, Shard};
+use crate::shard::Shard;
 use crate::things::Thing;
 use crate::transport::plug::Ack;
 use lightloom_fabric::{LinkId, NicId};

@@ -9,10 +9,11 @@
 //! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
 //! limit on control packets.
 
+use crate::common::Common;
 use crate::link::{Origin, State};
 use crate::packet::{Kind, NONE};
 use crate::schedule::Arrival;
-use crate::shard::{Common, Shard};
+use crate::shard::Shard;
 use crate::spec::Dark;
 use crate::things::Thing;
 use lightloom_fabric::LinkId;
