@@ -69,8 +69,11 @@ class Workload:
         functions: Sequence[Callable[..., Any] | None] = (None, None),
         earlier: str | None = None,
         recorded: bool = False,
+        threads: int = 1,
     ) -> dict[str, Any]:
         """Run one iteration.
+
+        ``threads`` are those of the packet engine; any number gives the same result.
 
         ``functions`` are a decision and a balancer. The first chooses circuits in place of the
         specification's rule, by rows of bytes between servers, rows of circuits that stand, ports

@@ -52,6 +52,10 @@ def of_network(network: Network) -> Iterator[Misfit]:
     yield from failures.misfits(network)
 
 
+# The engine keeps a train's size, headers included, in 16 bits.
+_LONGEST_TRAIN = (1 << 16) - 1
+
+
 def warnings(network: Network) -> Iterator[str]:
     """Yield what is allowed and yet likely not meant."""
     if hasattr(network, "memory"):  # a job, and not a collective by itself
@@ -62,7 +66,7 @@ def warnings(network: Network) -> Iterator[str]:
     overflow = engine.switch.overflow
     if _pauses(overflow):
         # Until a pause holds: what is on the wire, twice the delay, and a packet at each end.
-        packets_bytes = 2 * (engine.mtu + engine.header)
+        packets_bytes = 2 * engine.train * (engine.mtu + engine.header)
         need = max(
             (2 * rate * delay // (8 * 10**12) + packets_bytes for rate, delay in _links(network)),
             default=0,
@@ -489,6 +493,13 @@ def _packets(network: Network, engine: engines.PacketEngine) -> Iterator[Misfit]
     if 0 < engine.sample_period < 100_000:
         yield "engine.sample_period", 'must be "0 s" (never) or at least "100 ns"'
     yield from _queues(engine.switch, engine.mtu + engine.header)
+    longest = _LONGEST_TRAIN // (engine.mtu + engine.header)
+    if engine.train > longest:
+        yield (
+            "engine.train",
+            f"must be at most {longest}: a train of packets of engine.mtu + engine.header = "
+            f"{engine.mtu + engine.header} B is at most 64 KiB",
+        )
 
 
 def _pauses(overflow: Any) -> bool:

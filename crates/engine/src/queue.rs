@@ -48,6 +48,10 @@ impl<E> EventQueue<E> {
     pub fn pop_at(&mut self, now: Time) -> Option<E> {
         if self.peek_time() == Some(now) { self.pop().map(|(_, event)| event) } else { None }
     }
+    /// The earliest event.
+    pub fn peek(&self) -> Option<&E> {
+        self.heap.peek().map(|entry| &entry.event)
+    }
     /// When the earliest event happens.
     pub fn peek_time(&self) -> Option<Time> {
         self.heap.peek().map(|entry| entry.at)

@@ -1,7 +1,8 @@
 //! Packet-hops a CPU second: a permutation and an all-to-all on a fat-tree of three tiers.
 //!
 //! `cargo run --release -p lightloom-packet --example speed -- permutation 128 2000000 FILE`, where
-//! FILE holds the engine's settings as JSON; `make bench` runs it with the product's defaults. The
+//! FILE holds the engine's settings as JSON, and a number of threads may follow; `make bench` runs it with
+//! the product's defaults. The
 //! ideal is payload and headers at the link's rate, plus the delay of six links.
 
 use lightloom_engine::conformance::{Graph, Script, Work};
@@ -13,11 +14,17 @@ use std::time::Instant;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [pattern, hosts, bytes, settings] = &arguments[..] else {
-        eprintln!("usage: speed permutation|all-to-all HOSTS BYTES SETTINGS.json");
-        std::process::exit(2);
+    let (pattern, hosts, bytes, settings, threads) = match &arguments[..] {
+        [pattern, hosts, bytes, settings] => (pattern, hosts, bytes, settings, "1"),
+        [pattern, hosts, bytes, settings, threads] => {
+            (pattern, hosts, bytes, settings, &threads[..])
+        }
+        _ => {
+            eprintln!("usage: speed permutation|all-to-all HOSTS BYTES SETTINGS.json [THREADS]");
+            std::process::exit(2);
+        }
     };
-    let number = |text: &String| -> u64 { text.parse().expect("a number") };
+    let number = |text: &str| -> u64 { text.parse().expect("a number") };
     let (hosts, bytes) = (number(hosts) as u32, number(bytes));
     let json = std::fs::read_to_string(settings).expect("a file of settings");
     let spec: PacketSpec = serde_json::from_str(&json).expect("settings of the right shape");
@@ -66,7 +73,8 @@ fn main() {
     let headers = spec.header.get() * per_flow.div_ceil(spec.mtu.get());
     let per_host = Bytes::new(flows * (per_flow + headers));
     let ideal = BitRate::from_gbps(100).time_for(per_host) + Time::from_us(6);
-    let engine = PacketEngine::new(spec, 1);
+    let mut engine = PacketEngine::new(spec, 1);
+    engine.threads = number(threads) as usize;
     let start = Instant::now();
     let outcome = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
     let seconds = start.elapsed().as_secs_f64();

@@ -10,10 +10,12 @@
 //! nothing more breaks; a flow that may have packets on one starts again too.
 
 use crate::balancer::plug::{Paths, pick};
-use crate::conn::{Conn, Path};
+use crate::common::Common;
+use crate::conn::{Path, Sender};
 use crate::link::State;
 use crate::packet::NONE;
 use crate::run::Run;
+use crate::shard::Shard;
 use lightloom_engine::{EngineError, LinkChanges, Patches};
 use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;
@@ -38,9 +40,8 @@ impl Run<'_> {
             self.ledger.circuits.join(patch);
         }
         for link in &links {
-            let state = &mut self.net.links[link.0 as usize].state;
-            if *state == State::Up {
-                *state = State::Dark;
+            if let Some(link) = self.link(link.0).filter(|link| link.state == State::Up) {
+                link.state = State::Dark;
             }
         }
         let wake = self.ledger.darkened(task, patches, links, now);
@@ -84,38 +85,47 @@ impl Run<'_> {
     }
 
     pub(crate) fn incident(&mut self, changes: &LinkChanges, now: Time) -> Result<(), EngineError> {
-        for link in &changes.down {
-            self.net.links[link.0 as usize].state = State::Down;
-            self.lose_queue(link.0, now.ps());
+        for link_name in &changes.down {
+            let link = link_name;
+            if let Some(link) = self.link(link.0) {
+                link.state = State::Down;
+                self.lose_queue(link_name.0, now.ps());
+            }
         }
         if !changes.patches.patches.is_empty() {
             self.reconfigure(None, &changes.patches, now)?;
         }
         self.displace(&changes.down, now)?;
         self.set_ready(&changes.up, now);
-        changes.rates.iter().for_each(|&(link, rate)| self.net.set_rate(link, rate));
+        changes.rates.iter().for_each(|&(link, rate)| self.set_rate(link, rate));
         Ok(())
     }
 
     pub(crate) fn set_ready(&mut self, links: &[LinkId], now: Time) {
         for link in links {
-            self.net.links[link.0 as usize].state = State::Up;
-            self.kick(link.0, now.ps());
+            let place = self.layout.places[link.index()];
+            let Some(link) = self.link(link.0) else { continue };
+            link.state = State::Up;
+            let (shards, common) = self.split();
+            shards[place.shard()].kick(&common, place.at(), now.ps());
         }
     }
 
-    fn lose_queue(&mut self, at: u32, now: u64) {
-        while let Some(id) = self.net.links[at as usize].control.pop(&self.net.pool.packets) {
-            self.drop_packet(at, id);
+    fn lose_queue(&mut self, link: u32, now: u64) {
+        let place = self.layout.places[link as usize];
+        let (shards, common) = self.split();
+        let (shard, at) = (&mut shards[place.shard()], place.at());
+        while let Some(id) = shard.links[at as usize].control.pop(&shard.pool.packets) {
+            shard.drop_packet(&common, at, id);
         }
-        while let Some(id) = self.unqueue(at, now) {
-            self.drop_packet(at, id);
+        while let Some(id) = shard.unqueue(&common, at, now) {
+            shard.drop_packet(&common, at, id);
         }
     }
 
     /// Whether packets of a connection may be on an alternative of which one of these links is part.
-    fn is_cut(&self, conn: &Conn, broke: &[LinkId]) -> bool {
-        let Path { source, destination, alternatives, .. } = conn.path;
+    fn is_cut(&self, sender: &Sender, broke: &[LinkId]) -> bool {
+        let Path { source, destination, alternatives, .. } = sender.path;
         if broke.is_empty() || alternatives < 2 {
             return false;
         }
@@ -128,7 +138,7 @@ impl Run<'_> {
         };
         match self.spec.balancer.kind().capabilities.paths {
             Paths::EveryPacket => (0..alternatives).any(over),
-            Paths::One | Paths::Route => over(conn.taken),
+            Paths::One | Paths::Route => over(sender.taken),
         }
     }
 
@@ -136,44 +146,27 @@ impl Run<'_> {
     /// been lost with other paths start again.
     fn displace(&mut self, broke: &[LinkId], now: Time) -> Result<(), EngineError> {
         let mut path = Vec::new();
-        for id in 0..self.net.conns.len() as u32 {
-            let conn = &self.net.conns[id as usize];
+        for id in 0..self.conns.len() as u32 {
+            let conn = self.conns[id as usize];
             if conn.done {
                 continue;
             }
+            let sender = self.sender(id);
             path.clear();
-            path.extend(conn.links.iter().map(|&link| LinkId(link)));
+            path.extend(sender.links.iter().map(|&link| LinkId(link)));
             if self.ledger.circuits.is_whole(&path) {
-                if conn.in_flight > 0 && self.is_cut(conn, broke) {
-                    self.move_to(id, &path, now);
+                if sender.in_flight > 0 && self.is_cut(sender, broke) {
+                    self.move_to(id, &path, now)?;
                 }
                 continue;
             }
-            let (lane, track) = (conn.lane, self.net.messages[conn.message as usize].track);
-            self.ledger.divert(track, lane, now)?;
+            let track = self.flows[conn.flow as usize].track;
+            self.ledger.divert(track, conn.lane, now)?;
             path.clear();
-            path.extend_from_slice(self.ledger.lane(track, lane));
-            self.move_to(id, &path, now);
+            path.extend_from_slice(self.ledger.lane(track, conn.lane));
+            self.move_to(id, &path, now)?;
         }
         Ok(())
-    }
-
-    /// Replaces the alternative that the path of a packet ends with, if that is not whole, by another.
-    pub(crate) fn keep_whole(&mut self, id: u32, alternative: u16) {
-        let conn = &self.net.conns[id as usize];
-        let Path { before, source, destination, alternatives, .. } = conn.path;
-        let start = usize::from(before - conn.fetched_over);
-        let (circuits, fabric) = (&self.ledger.circuits, self.scenario.fabric);
-        let key = mix(self.seed ^ u64::from(id) << 16 ^ u64::from(alternative));
-        let tries = 4 * u64::from(alternatives);
-        let drawn = (0..tries).map(|turn| pick(key.wrapping_add(turn), alternatives));
-        for other in drawn.chain(0..alternatives) {
-            if circuits.is_whole(&self.path[start..]) {
-                return;
-            }
-            self.path.truncate(start);
-            fabric.nic_path(NicId(source), NicId(destination), other.into(), &mut self.path);
-        }
     }
 
     /// Whether one of the equal paths of two NICs is whole.
@@ -188,40 +181,85 @@ impl Run<'_> {
     }
 
     /// Gives a connection another path. It leaves the ring of its first link for that of the new one.
-    fn move_to(&mut self, id: u32, lane: &[LinkId], now: Time) {
+    fn move_to(&mut self, id: u32, lane: &[LinkId], now: Time) -> Result<(), EngineError> {
         self.count_on_circuits(id, false);
-        let conn = &mut self.net.conns[id as usize];
-        let at = conn.first_link();
-        if std::mem::take(&mut conn.in_ring) {
-            // Find the one before it; the ring holds the flows of one link.
-            let mut before = id;
-            while self.net.conns[before as usize].ready_next != id {
-                before = self.net.conns[before as usize].ready_next;
-            }
-            self.net.conns[before as usize].ready_next = self.net.conns[id as usize].ready_next;
-            let senders = &mut self.net.links[at as usize].senders;
-            if *senders == id {
-                *senders = if before == id { NONE } else { before };
-            }
-        }
-        let (message, mtu) = {
-            let conn = &self.net.conns[id as usize];
-            (conn.message, u64::from(conn.mtu))
+        let conn = self.conns[id as usize];
+        let ((here, sender), (there, receiver)) = (conn.sender, conn.receiver);
+        let ends = |links: &[LinkId]| {
+            let last = links[links.len() - 1].0 ^ 1;
+            (self.layout.units[links[0].index()], self.layout.units[last as usize])
         };
-        let route = self.route(message, lane, mtu, now);
-        let conn = &mut self.net.conns[id as usize];
-        conn.count_in_flight(&mut self.net.messages[message as usize], 0);
-        conn.change(route, self.settings.go_back_n);
-        let control = self.control(id, now);
-        self.net.messages[message as usize].control = control;
-        if let Some(outside) = &mut self.outside {
-            outside.begins(id);
+        let old: Vec<LinkId> = self.sender(id).links.iter().map(|&link| LinkId(link)).collect();
+        if ends(lane) != ends(&old) {
+            let task = self.ledger.task_of(self.flows[conn.flow as usize].track);
+            let reason = "a flow moved to a path between other servers".into();
+            return Err(EngineError::Policy { task, reason });
         }
-        let bytes = self.net.messages[message as usize].bytes;
-        let ideal = self.ideal(id, bytes);
-        let known = &mut self.net.messages[message as usize].ideal;
+        self.shards[here].leave(sender);
+        let mtu = u64::from(self.sender(id).mtu);
+        let route = self.route(conn.flow, lane, mtu, now);
+        let first_link = self.layout.places[route.links[usize::from(route.fetched_over)] as usize];
+        let mut moved = self.sender(id).clone();
+        let message = moved.message as usize;
+        moved.count_in_flight(&mut self.shards[here].messages[message], 0);
+        moved.change(route, first_link.at());
+        let of = &mut self.shards[there].receivers[receiver as usize];
+        if self.settings.go_back_n {
+            moved.next_seq = moved.unacked;
+        } else {
+            moved.send_missing_again(of);
+        }
+        (of.links, of.long) = (moved.travelled().to_vec(), moved.long);
+        self.shards[here].senders[sender as usize] = moved;
+        let control = self.control(id, now);
+        self.shards[here].messages[message].control = control;
+        if let Some(outside) = &mut self.shards[here].outside {
+            outside.begins(sender);
+        }
+        let ideal = self.ideal(id, self.flows[conn.flow as usize].bytes);
+        let known = &mut self.flows[conn.flow as usize].ideal;
         *known = ideal.min(*known);
         self.count_on_circuits(id, true);
-        self.ready(id, now.ps());
+        let (shards, common) = self.split();
+        shards[here].ready(&common, sender, now.ps());
+        Ok(())
+    }
+}
+
+impl Shard<'_> {
+    /// A sender leaves the ring of its first link, if it is in it.
+    fn leave(&mut self, id: u32) {
+        let sender = &mut self.senders[id as usize];
+        let at = sender.first_link;
+        if !std::mem::take(&mut sender.in_ring) {
+            return;
+        }
+        // Find the one before it; the ring holds the flows of one link.
+        let mut before = id;
+        while self.senders[before as usize].ready_next != id {
+            before = self.senders[before as usize].ready_next;
+        }
+        self.senders[before as usize].ready_next = self.senders[id as usize].ready_next;
+        let senders = &mut self.links[at as usize].senders;
+        if *senders == id {
+            *senders = if before == id { NONE } else { before };
+        }
+    }
+
+    /// Replaces the alternative that the path of a packet ends with, if that is not whole, by another.
+    pub(crate) fn keep_whole(&mut self, c: &Common<'_>, id: u32, alternative: u16) {
+        let sender = &self.senders[id as usize];
+        let Path { before, source, destination, alternatives, .. } = sender.path;
+        let start = usize::from(before - sender.fetched_over);
+        let key = mix(c.seed ^ u64::from(sender.conn) << 16 ^ u64::from(alternative));
+        let tries = 4 * u64::from(alternatives);
+        let drawn = (0..tries).map(|turn| pick(key.wrapping_add(turn), alternatives));
+        for other in drawn.chain(0..alternatives) {
+            if c.circuits.is_whole(&self.path[start..]) {
+                return;
+            }
+            self.path.truncate(start);
+            c.fabric.nic_path(NicId(source), NicId(destination), other.into(), &mut self.path);
+        }
     }
 }

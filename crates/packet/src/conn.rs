@@ -1,25 +1,60 @@
-//! Messages and the connections that carry them. A flow of one lane is a message with one connection;
+//! Messages and the connections that carry them, each in two halves: what the sender knows and what the
+//! receiver does, for they may be in two shards. A flow of one lane is a message with one connection;
 //! of several lanes, a message whose packets are handed out to whichever connection can send next. The
 //! window is the message's: its lanes share it.
 
 use crate::balancer::AnyBalancer;
+use crate::layout::Place;
 use crate::packet::NONE;
 use crate::transport::AnyTransport;
 use crate::transport::plug::PathInfo;
 use std::collections::VecDeque;
 
-/// What a flow sends.
+/// A flow, as the run knows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub(crate) struct Flow {
     /// The track it is part of.
     pub track: u32,
     pub bytes: u64,
-    /// Not yet handed to a connection.
-    pub unsent: u64,
-    pub received: u64,
     pub start: u64,
     /// No flow on its lanes could arrive sooner than this after its start \[ps\].
     pub ideal: u64,
+    /// The delays of its links, on the shortest lane \[ps\].
+    pub delay: u64,
+    /// The first of its connections; they name each other.
+    pub conn: u32,
+    /// The shard of its receivers, and its place among the inbounds there.
+    pub inbound: (usize, u32),
+    /// The unit of its receivers, and whether its packets may be in it before they have arrived.
+    pub unit: Place,
+    pub inside: bool,
+    /// Its place in the list of its track's flows with little left.
+    pub ending: u32,
+    /// All has arrived.
+    pub over: bool,
+}
+
+/// A connection, as the run knows it: where its two halves are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conn {
+    pub flow: u32,
+    /// The next connection of the same flow, in a ring.
+    pub sibling: u32,
+    /// Which lane of the orders it carries.
+    pub lane: u32,
+    /// Tells it apart from the connections that had this place before.
+    pub life: u32,
+    /// Shard and place there.
+    pub sender: (usize, u32),
+    pub receiver: (usize, u32),
+    pub done: bool,
+}
+
+/// What a flow still has to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    /// Not yet handed to a connection.
+    pub unsent: u64,
     pub control: AnyTransport,
     /// Packets in flight on all of its lanes.
     pub in_flight: u32,
@@ -33,6 +68,19 @@ impl Message {
     pub fn has_room(&self, packet: f64) -> bool {
         self.control.may_send(self.in_flight, packet)
     }
+}
+
+/// What of a flow has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inbound {
+    pub flow: u32,
+    pub bytes: u64,
+    pub received: u64,
+    /// What has come into the unit of its receivers at least, headers included, and may not have arrived
+    /// where in that it is sent \[B\].
+    pub entered: u64,
+    /// With less than this to come it may end in one of the next windows \[B\].
+    pub last: u64,
 }
 
 /// Where the packets of a connection go.
@@ -58,14 +106,47 @@ pub(crate) struct Route {
     pub balancer: AnyBalancer,
 }
 
-/// One sub-flow: its sender, its receiver, and where its packets go.
+/// The sending half of a sub-flow, and where its packets go.
 #[derive(Clone, Debug)]
-pub(crate) struct Conn {
+pub(crate) struct Sender {
+    // What every packet and every answer touches.
     pub message: u32,
-    /// Which lane of the orders it carries.
-    pub lane: u32,
+    pub next_seq: u32,
+    /// Packets handed to it: their numbers are below this.
+    pub allotted: u32,
+    /// With go-back-N: all below arrived.
+    pub unacked: u32,
+    pub in_flight: u32,
+    /// Full payload of a packet.
+    pub mtu: u32,
+    /// Packets that may travel as one.
+    pub train: u32,
+    pub resend: VecDeque<u32>,
+    pub not_before: u64,
+    pub last_heard: u64,
     /// The next connection of the same message, in a ring.
     pub sibling: u32,
+    /// The next one in the ring of its first link.
+    pub ready_next: u32,
+    /// Its place among the shard's links.
+    pub first_link: u32,
+    /// Its receiver's place in its own shard.
+    pub to: u32,
+    pub life: u32,
+    /// Times that it waited in vain.
+    pub silences: u32,
+    pub in_ring: bool,
+    /// Planned, for when its pace lets it send.
+    pub paced: bool,
+    pub armed: bool,
+    pub done: bool,
+    /// The alternative that its last packet took.
+    pub taken: u16,
+    pub path: Path,
+    pub balancer: AnyBalancer,
+    /// The one packet that is not full, and its payload.
+    pub partial: (u32, u32),
+    pub info: PathInfo,
     /// The path as the policy gave it.
     pub links: Vec<u32>,
     /// Links of it that lead, over the scale-up network, to the NIC that sends: the NIC fetches by them
@@ -73,119 +154,100 @@ pub(crate) struct Conn {
     pub fetched_over: u8,
     /// Where its packets find their path if that is too long to carry.
     pub long: u32,
-    pub path: Path,
-    /// The alternative that its last packet took.
-    pub taken: u16,
-    /// Full payload of a packet.
-    pub mtu: u32,
-    pub info: PathInfo,
+    /// Its own place in its shard, and what the run calls it.
+    pub id: u32,
+    pub conn: u32,
+}
 
-    // The sender.
-    /// The next one in the ring of its first link.
-    pub ready_next: u32,
-    pub in_ring: bool,
-    /// In the wheel, for when its pace lets it send.
-    pub paced: bool,
-    pub armed: bool,
-    pub done: bool,
-    /// Told apart from the connections that had this place before.
-    pub generation: u32,
-    pub not_before: u64,
-    pub next_seq: u32,
-    /// Packets handed to it: their numbers are below this.
-    pub allotted: u32,
-    /// With go-back-N: all below arrived.
-    pub unacked: u32,
-    pub in_flight: u32,
-    pub resend: VecDeque<u32>,
-    /// The one packet that is not full, and its payload.
-    pub partial: (u32, u32),
-    pub balancer: AnyBalancer,
-    pub last_heard: u64,
-    pub silences: u32,
-
-    // The receiver.
+/// The receiving half.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    pub inbound: u32,
+    /// The next connection of the same flow, in a ring.
+    pub sibling: u32,
+    pub life: u32,
+    /// With go-back-N, the next packet; where gaps are losses, all below are accounted for.
     pub expected: u32,
     pub furthest: u32,
-    pub seen: Vec<u64>,
-    pub nacked: bool,
     pub unannounced: u16,
     pub unannounced_mark: bool,
+    pub nacked: bool,
+    pub done: bool,
+    pub seen: Vec<u64>,
     pub quiet_until: u64,
     pub pulls: u32,
     /// In the ring of which puller it is, and the next one there.
     pub puller: u32,
     pub pull_next: u32,
-
-    /// Its packets that are anywhere in the network.
-    pub in_network: u32,
+    /// Its sender's place in its own shard.
+    pub from: u32,
+    /// Full payload of a packet.
+    pub mtu: u32,
+    /// What packets travel to it, unless its sender's balancer chooses.
+    pub links: Vec<u32>,
+    pub long: u32,
 }
 
-impl Conn {
-    pub fn new(message: u32, lane: u32, mtu: u32, route: Route) -> Self {
+impl Sender {
+    /// One that has sent nothing.
+    pub fn new(
+        conn: u32,
+        life: u32,
+        message: u32,
+        mtu: u32,
+        route: Route,
+        first_link: u32,
+    ) -> Self {
         let Route { links, fetched_over, long, path, info, balancer } = route;
-        Conn {
+        Sender {
             message,
-            lane,
-            links,
-            fetched_over,
-            long,
-            sibling: NONE,
-            path,
-            taken: 0,
-            mtu,
-            info,
-            ready_next: NONE,
-            in_ring: false,
-            paced: false,
-            armed: false,
-            done: false,
-            generation: 0,
-            not_before: 0,
             next_seq: 0,
             allotted: 0,
             unacked: 0,
             in_flight: 0,
+            mtu,
+            train: 1,
             resend: VecDeque::new(),
-            partial: (NONE, 0),
-            balancer,
+            not_before: 0,
             last_heard: 0,
+            sibling: NONE,
+            ready_next: NONE,
+            first_link,
+            to: NONE,
+            life,
             silences: 0,
-            expected: 0,
-            furthest: 0,
-            seen: Vec::new(),
-            nacked: false,
-            unannounced: 0,
-            unannounced_mark: false,
-            quiet_until: 0,
-            pulls: 0,
-            puller: NONE,
-            pull_next: NONE,
-            in_network: 0,
+            in_ring: false,
+            paced: false,
+            armed: false,
+            done: false,
+            taken: 0,
+            path,
+            balancer,
+            partial: (NONE, 0),
+            info,
+            links,
+            fetched_over,
+            long,
+            id: NONE,
+            conn,
         }
     }
 
-    /// Goes on along another route: what did not arrive is sent again there, at once.
-    pub fn change(&mut self, route: Route, go_back_n: bool) {
+    /// Goes on along another route; its first link is at a place of its shard.
+    pub fn change(&mut self, route: Route, first_link: u32) {
         let Route { links, fetched_over, long, path, info, balancer } = route;
         (self.links, self.fetched_over, self.long, self.path) = (links, fetched_over, long, path);
-        (self.info, self.balancer) = (info, balancer);
-        if go_back_n {
-            self.next_seq = self.unacked;
-        } else {
-            self.send_missing_again();
-        }
+        (self.info, self.balancer, self.first_link) = (info, balancer, first_link);
     }
 
     /// All that was sent and has not arrived is to be sent again.
-    pub fn send_missing_again(&mut self) {
-        self.resend = (0..self.next_seq).filter(|&seq| !self.has_seen(seq)).collect();
+    pub fn send_missing_again(&mut self, receiver: &Receiver) {
+        self.resend = (0..self.next_seq).filter(|&seq| !receiver.has_seen(seq)).collect();
     }
 
-    /// The link that its packets start with.
-    #[inline]
-    pub fn first_link(&self) -> u32 {
-        self.links[self.fetched_over as usize]
+    /// Whether any of what was sent has not arrived.
+    pub fn misses_any(&self, receiver: &Receiver) -> bool {
+        (0..self.next_seq).any(|seq| !receiver.has_seen(seq))
     }
 
     /// What its packets travel, unless its balancer chooses.
@@ -212,6 +274,32 @@ impl Conn {
     pub fn has_data(&self, unsent: u64) -> bool {
         unsent > 0 || self.next_seq < self.allotted || !self.resend.is_empty()
     }
+}
+
+impl Receiver {
+    /// One that has received nothing.
+    pub fn new(inbound: u32, life: u32, from: u32, sender: &Sender) -> Self {
+        Receiver {
+            inbound,
+            sibling: NONE,
+            life,
+            expected: 0,
+            furthest: 0,
+            unannounced: 0,
+            unannounced_mark: false,
+            nacked: false,
+            done: false,
+            seen: Vec::new(),
+            quiet_until: 0,
+            pulls: 0,
+            puller: NONE,
+            pull_next: NONE,
+            from,
+            mtu: sender.mtu,
+            links: sender.travelled().to_vec(),
+            long: sender.long,
+        }
+    }
 
     /// Notes that a packet arrived; false if it had arrived before.
     #[inline]
@@ -223,11 +311,6 @@ impl Conn {
         let new = self.seen[word] & bit == 0;
         self.seen[word] |= bit;
         new
-    }
-
-    /// Whether any of what was sent has not arrived.
-    pub fn misses_any(&self) -> bool {
-        (0..self.next_seq).any(|seq| !self.has_seen(seq))
     }
 
     pub fn has_seen(&self, seq: u32) -> bool {

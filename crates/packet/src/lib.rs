@@ -6,29 +6,51 @@
 //! is sent while they are dark; transports, and load balancers over equal paths. A packet's path
 //! is fixed when it is sent. Links break and heal: what waits for a broken one is lost.
 //! Ignored: see `switch.rs`, `sender.rs`, `receiver.rs` and each transport.
-//! Cost: one event a packet and link, two where it had to wait; no allocation per packet, nothing
-//! that grows with the number of flows.
+//! Cost: one event a packet and link, its arrival; two where a host's link was busy. No allocation per packet,
+//! nothing that grows with the number of flows. Servers and ports are worked off one by one, a window of a
+//! link's delay at a time: see `layout.rs`.
 //! Checked: the shared conformance suite; one flow by hand calculation, to the picosecond; fairness,
 //! incast, losslessness by properties; a flow that arrives sooner than its path allows fails the run.
 
+mod ahead;
 mod balancer;
 mod circuits;
+mod common;
 mod conn;
+mod crew;
+#[cfg(test)]
+mod cuts;
+mod ends;
 mod launch;
+mod layout;
 mod link;
 mod net;
 mod overflow;
 mod packet;
+mod port;
 mod receiver;
+mod report;
+mod rings;
+mod rounds;
 mod run;
+mod schedule;
 mod sender;
 mod settings;
+mod shard;
+mod silence;
 mod spec;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod things;
+#[cfg(test)]
+mod threads;
+mod tracks;
+#[cfg(test)]
+mod trains;
+mod transit;
 mod transport;
-mod wheel;
+mod windows;
 
 pub use balancer::alone::LoneBalancer;
 pub use balancer::outside::{Choice, PathChooser};
@@ -56,12 +78,14 @@ pub struct PacketEngine {
     pub seed: u64,
     /// What chooses paths in place of the balancer of the settings.
     pub chooser: Option<Arc<dyn PathChooser>>,
+    /// CPU threads, at least one. The outcome is the same for any number, bit by bit. A chooser takes one.
+    pub threads: usize,
 }
 
 impl PacketEngine {
-    /// With the balancer of the settings.
+    /// With the balancer of the settings, on one thread.
     pub fn new(spec: PacketSpec, seed: u64) -> Self {
-        PacketEngine { spec, seed, chooser: None }
+        PacketEngine { spec, seed, chooser: None, threads: 1 }
     }
 }
 
@@ -76,8 +100,9 @@ impl Engine for PacketEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        let PacketEngine { spec, seed, chooser } = self;
-        run::Run::new(spec, *seed, chooser.as_deref(), scenario, policy, observer).complete()
+        let PacketEngine { spec, seed, chooser, threads } = self;
+        let beside = (chooser.as_deref(), *threads);
+        run::Run::new(spec, *seed, beside, scenario, policy, observer).complete()
     }
 }
 
@@ -144,7 +169,7 @@ pub(crate) fn settings(transport: &str, balancer: &str) -> PacketSpec {
     let (transport, balancer) = (transport_settings(transport), any_settings(&BALANCERS, balancer));
     let queue = if transport.contains("ndp") { 8 * 4160 } else { 1 << 18 };
     let json = format!(
-        r#"{{"mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1,
+        r#"{{"mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1, "train": 1,
         "transport": {transport}, "balancer": {balancer},
         "switch": {{"queue": {queue}, "ecn_low": {low}, "ecn_high": {high},
         "ecn_probability": {probability}, "overflow": {overflow}}},

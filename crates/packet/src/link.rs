@@ -1,6 +1,7 @@
 //! Links and the queues at their sending ends.
 
 use crate::packet::{NONE, Packet};
+use lightloom_fabric::{Fabric, LinkClass, NodeKind};
 use lightloom_units::BitRate;
 
 /// Where a link starts, as far as its queue cares.
@@ -48,7 +49,7 @@ pub(crate) struct Link {
     /// Which [`Class`] it is of.
     pub class: u16,
     pub origin: Origin,
-    /// In the wheel, for when it falls idle.
+    /// It is planned to be looked at when it falls idle.
     pub pending: bool,
     /// Stands still by a pause frame: data waits.
     pub paused: bool,
@@ -77,9 +78,9 @@ pub(crate) struct Tally {
     pub trims: u64,
     /// Packets of its NIC's flows that chose a path, from a start of its own.
     pub turn: u32,
-    /// Bytes that came over this link and wait in the switch where it ends.
+    /// Bytes that came over the other direction of this link and wait in the switch where that ends.
     pub held: u64,
-    /// Its sender must stand still.
+    /// The sender of that direction must stand still.
     pub pausing: bool,
     pub paused_since: u64,
     pub paused_for: u64,
@@ -92,12 +93,32 @@ pub(crate) struct Fifo {
     tail: u32,
 }
 
+/// Where the links of a fabric start.
+pub(crate) fn origins(fabric: &Fabric) -> Vec<Origin> {
+    let of = |link: &lightloom_fabric::Link| match fabric.nodes()[link.from.index()].kind {
+        NodeKind::Gpu | NodeKind::Nic if link.class == LinkClass::Pcie => Origin::Host,
+        // The router on a chip that forwards what others send, too.
+        NodeKind::Gpu if matches!(link.class, LinkClass::Mesh | LinkClass::Rail) => Origin::Switch,
+        NodeKind::Switch { .. } => Origin::Switch,
+        NodeKind::Nic => Origin::Nic,
+        NodeKind::PcieSwitch | NodeKind::Numa => Origin::Host,
+        NodeKind::Gpu | NodeKind::ScaleUp => Origin::ScaleUp,
+        NodeKind::Ocs { .. } => Origin::Ocs,
+    };
+    fabric.links().iter().map(of).collect()
+}
+
 impl Fifo {
     pub const EMPTY: Fifo = Fifo { head: NONE, tail: NONE };
 
     #[inline]
     pub fn is_empty(self) -> bool {
         self.head == NONE
+    }
+    /// The next one to leave; no number of a packet if there is none.
+    #[inline]
+    pub fn first(self) -> u32 {
+        self.head
     }
     #[inline]
     pub fn push(&mut self, id: u32, packets: &mut [Packet]) {
@@ -139,6 +160,17 @@ impl Class {
     pub fn time_for(&self, bytes: u64) -> u64 {
         (bytes * self.cost).div_ceil(1 << 20)
     }
+
+    /// Whether a byte takes at least as long as on another.
+    #[inline]
+    pub fn is_no_faster(&self, other: &Class) -> bool {
+        self.cost >= other.cost
+    }
+
+    /// How many bytes come in a time \[ps\], at most.
+    pub fn bytes_in(&self, time: u64) -> u64 {
+        ((u128::from(time) << 20) / u128::from(self.cost.max(1)) + 1).min(1 << 60) as u64
+    }
 }
 
 impl Link {
@@ -176,7 +208,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lightloom_fabric::{LinkClass, NodeId};
+    use lightloom_fabric::NodeId;
     use lightloom_units::{BitRate, Bytes, Time};
     use proptest::prelude::*;
 

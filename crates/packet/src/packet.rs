@@ -1,20 +1,22 @@
 //! Packets, one cache line each, in a pool that is used again and again.
 
+use crate::ahead::fetch;
 use std::collections::HashMap;
 
 /// No index: the end of a list, an empty ring.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Links of a path that a packet carries itself; longer ones stand in [`LongPaths`].
-const INLINE: usize = 12;
-const PATH: usize = 3 * INLINE;
+const INLINE: usize = 10;
+/// A byte more, for links are read four bytes at a time.
+const PATH: usize = 3 * INLINE + 1;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// Payload.
-    Data,
+    Data = 0,
     /// A data packet whose payload was cut off by a switch.
     Trimmed,
     /// Packets that arrived: `seq` the last of them, or with go-back-N the next one expected.
@@ -25,14 +27,8 @@ pub(crate) enum Kind {
     Notice,
     /// Leave to send one more (NDP).
     Pull,
-}
-
-impl Kind {
-    /// Whether it goes before data.
-    #[inline]
-    pub fn is_control(self) -> bool {
-        self != Kind::Data
-    }
+    /// A pause frame, or the end of one: no packet of a flow, and it takes no room.
+    Pause,
 }
 
 /// A packet. It carries its path, three bytes a link.
@@ -41,8 +37,11 @@ impl Kind {
 pub(crate) struct Packet {
     /// The one behind it in a queue.
     pub next: u32,
-    /// Whose it is.
-    pub conn: u32,
+    /// Whose it is: the sender in its shard, and the receiver in its own.
+    pub from: u32,
+    pub to: u32,
+    /// Tells the connection apart from others that had these places before.
+    pub life: u32,
     pub seq: u32,
     /// When its data packet was sent \[ns\], wrapping.
     pub stamp: u32,
@@ -50,42 +49,88 @@ pub(crate) struct Packet {
     pub size: u16,
     /// The path that it took, as an index into those that its balancer knows.
     pub alternative: u16,
-    pub kind: Kind,
-    /// Marked (ECN); on an acknowledgement: its data was.
-    pub marked: bool,
+    /// Its kind, and what is so or is not.
+    flags: u8,
     /// The link that it is on or waits for, as an index into its path.
     pub hop: u16,
     pub hops: u16,
     path: [u8; PATH],
-    /// Travels its path backwards.
-    backwards: bool,
-    /// The sender can send no more before it hears of this one.
-    pub urgent: bool,
 }
+
+/// Marked (ECN); on an acknowledgement: its data was.
+const MARKED: u8 = 1;
+/// Travels its path backwards.
+const BACKWARDS: u8 = 2;
+/// The sender can send no more before it hears of this one.
+const URGENT: u8 = 4;
+/// The kind stands above.
+const KIND: u32 = 3;
 
 const FREE: Packet = Packet {
     next: NONE,
-    conn: NONE,
+    from: NONE,
+    to: NONE,
+    life: 0,
     seq: 0,
     stamp: 0,
     size: 0,
     alternative: 0,
-    kind: Kind::Data,
-    marked: false,
+    flags: 0,
     hop: 0,
     hops: 0,
     path: [0; PATH],
-    backwards: false,
-    urgent: false,
 };
 
 impl Packet {
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        match self.flags >> KIND {
+            0 => Kind::Data,
+            1 => Kind::Trimmed,
+            2 => Kind::Ack,
+            3 => Kind::Nack,
+            4 => Kind::Notice,
+            5 => Kind::Pull,
+            _ => Kind::Pause,
+        }
+    }
+    #[inline]
+    pub fn set_kind(&mut self, kind: Kind) {
+        self.flags = self.flags & ((1 << KIND) - 1) | (kind as u8) << KIND;
+    }
+    /// Whether it goes before data.
+    #[inline]
+    pub fn is_control(&self) -> bool {
+        self.flags >> KIND != Kind::Data as u8
+    }
+    /// Its payload is cut off; it was so many packets.
+    pub fn trim(&mut self, packets: u32) {
+        self.set_kind(Kind::Trimmed);
+        self.size = packets as u16;
+    }
+    #[inline]
+    pub fn marked(&self) -> bool {
+        self.flags & MARKED != 0
+    }
+    #[inline]
+    pub fn mark(&mut self, marked: bool) {
+        self.flags = self.flags & !MARKED | if marked { MARKED } else { 0 };
+    }
+    #[inline]
+    pub fn urgent(&self) -> bool {
+        self.flags & URGENT != 0
+    }
+    #[inline]
+    pub fn set_urgent(&mut self, urgent: bool) {
+        self.flags = self.flags & !URGENT | if urgent { URGENT } else { 0 };
+    }
+
     /// Gives it a path; if it is too long to carry, `long` is where it stands in [`LongPaths`].
     #[inline]
-    pub fn take(&mut self, links: &[u32], long: u32) {
+    pub fn take(&mut self, links: impl ExactSizeIterator<Item = u32>, long: u32) {
         self.hops = links.len() as u16;
         self.hop = 0;
-        self.backwards = false;
+        self.flags &= !BACKWARDS;
         if links.len() > INLINE {
             self.path[..4].copy_from_slice(&long.to_le_bytes());
             return;
@@ -98,22 +143,29 @@ impl Packet {
     /// The link at an index of its path.
     #[inline]
     pub fn link(&self, hop: u16, long: &LongPaths) -> u32 {
-        let at = if self.backwards { self.hops - 1 - hop } else { hop } as usize;
+        let backwards = self.flags & BACKWARDS != 0;
+        let at = if backwards { self.hops - 1 - hop } else { hop } as usize;
         let link = if self.hops as usize <= INLINE {
-            let p = &self.path[3 * at..3 * at + 3];
-            u32::from_le_bytes([p[0], p[1], p[2], 0])
+            let p = &self.path[3 * at..3 * at + 4];
+            u32::from_le_bytes([p[0], p[1], p[2], p[3]]) & 0xFF_FFFF
         } else {
             let p = &self.path;
             long.0[u32::from_le_bytes([p[0], p[1], p[2], p[3]]) as usize][at]
         };
         // The opposite direction of a link is its neighbour by number.
-        link ^ u32::from(self.backwards)
+        link ^ u32::from(backwards)
+    }
+
+    /// It at the next link.
+    #[inline]
+    pub fn one_hop_further(&self) -> Packet {
+        Packet { hop: self.hop + 1, ..*self }
     }
 
     /// Sends it back where it came from.
     #[inline]
     pub fn turn(&mut self) {
-        self.backwards = !self.backwards;
+        self.flags ^= BACKWARDS;
         self.hop = 0;
     }
 }
@@ -152,6 +204,27 @@ impl Pool {
             self.packets.len() as u32 - 1
         })
     }
+    /// Cuts a train after so many packets, of a size: the rest of it.
+    #[cold]
+    pub fn cut(&mut self, id: u32, packets: u32, full: u64) -> u32 {
+        let rest = self.take();
+        let head = &mut self.packets[id as usize];
+        let mut tail = head.clone();
+        let bytes = (u64::from(packets) * full) as u16;
+        head.size = bytes;
+        head.set_urgent(false);
+        tail.size -= bytes;
+        tail.seq += packets;
+        self.packets[rest as usize] = tail;
+        rest
+    }
+    /// The one that is taken when so many others have been will be written to soon.
+    #[inline]
+    pub fn fetch_free(&self, after: usize) {
+        if let Some(at) = self.free.len().checked_sub(after + 1) {
+            fetch(&self.packets, self.free[at] as usize);
+        }
+    }
     pub fn give(&mut self, packet: u32) {
         self.free.push(packet);
     }
@@ -166,9 +239,9 @@ mod tests {
         assert_eq!(size_of::<Packet>(), 64);
         let mut packet = FREE;
         let mut long = LongPaths::default();
-        for hops in [10u16, 12, 13, 30, 300, 13] {
+        for hops in [6u16, 10, 11, 30, 300, 11] {
             let links: Vec<u32> = (0..u32::from(hops)).map(|i| (1 << 24) - 2 - 4 * i).collect();
-            packet.take(&links, long.keep(&links));
+            packet.take(links.iter().copied(), long.keep(&links));
             let forwards: Vec<u32> = (0..hops).map(|hop| packet.link(hop, &long)).collect();
             assert_eq!(forwards, links);
             packet.turn();

@@ -1,68 +1,41 @@
-//! One run: tasks, transfers and circuits, and the two queues of what happens, soon and later.
+//! One run: tasks, transfers and circuits between windows, shards of the network while they last.
+//!
+//! A window ends early where something outside the network happens: a task ends, a circuit changes, a
+//! flow ends that may be the last of its phase (`ends.rs`). So tasks start and end to the picosecond.
 
 use crate::balancer::outside::{Outside, PathChooser};
-use crate::link::{Link, Tally};
-use crate::net::{Net, Thing};
+use crate::common::Common;
+use crate::conn::{Conn, Flow};
+use crate::crew::Crew;
+use crate::layout::Layout;
+use crate::link::{Class, Link, Origin, Tally, origins};
+use crate::packet::LongPaths;
 use crate::settings::RunSettings;
+use crate::shard::Shard;
 use crate::spec::{Dark, PacketSpec};
-use crate::wheel::Wheel;
+use crate::things::Puller;
+use crate::tracks::Ends;
 use lightloom_engine::{
-    Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Patches, Policy,
-    QueueSample, Scenario, Sending, Step, Wake,
+    Due, EngineError, EventQueue, Ledger, Observer, Outcome, Patches, Policy, QueueSample,
+    Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::LinkId;
-use lightloom_units::mix;
 use lightloom_units::{Bytes, Time};
 
 /// Events between two questions to the observer whether to go on.
 const CHECK_EVERY: u64 = 1 << 17;
-/// Queue samples that are kept.
-const MOST_SAMPLES: usize = 1 << 20;
+/// Links of a group, about: what they hold should fit into a core's cache.
+const LINKS_A_GROUP: usize = if cfg!(test) { 1 << 5 } else { 1 << 10 };
 
-/// What happens rarely, or far ahead.
+/// What happens outside the network, or to both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Far {
     /// Something that the ledger waits for.
     Due(Due),
-    /// A pause frame, or the end of one, reaches a link's sender.
-    Pause { link: u32, on: bool },
     /// A sender has perhaps heard nothing for too long.
-    Timeout { conn: u32, generation: u32 },
-    /// Something beyond the reach of the wheel.
-    Thing(Thing),
+    Timeout { conn: u32, life: u32 },
     /// Queues are to be sampled.
     Sample,
-    /// A balancer from outside gave a packet of this connection no path.
-    NoPath { conn: u32 },
-}
-
-/// What a run counts.
-#[derive(Debug)]
-pub(crate) struct RunCounts {
-    events: u64,
-    pub data_packets: u64,
-    pub control_packets: u64,
-    pub resent: u64,
-    pub drops: u64,
-    pub pause_frames: u64,
-    pub timeouts: u64,
-    /// By how far behind the furthest one a data packet came: the number of binary digits.
-    pub reorder: [u64; 33],
-}
-
-impl Default for RunCounts {
-    fn default() -> Self {
-        RunCounts {
-            events: 0,
-            data_packets: 0,
-            control_packets: 0,
-            resent: 0,
-            drops: 0,
-            pause_frames: 0,
-            timeouts: 0,
-            reorder: [0; 33],
-        }
-    }
 }
 
 pub(crate) struct Run<'a> {
@@ -70,34 +43,41 @@ pub(crate) struct Run<'a> {
     pub scenario: &'a Scenario<'a>,
     pub ledger: Ledger<'a>,
     pub far: EventQueue<Far>,
-    wheel: Wheel,
-    pub net: Net,
+    pub shards: Vec<Shard<'a>>,
+    /// As many threads as shards, once two have enough to do at the same time.
+    pub crew: Option<Crew>,
+    pub layout: Layout,
+    pub classes: Vec<Class>,
+    /// By link.
+    pub class_of: Vec<u16>,
+    /// By link: where it starts.
+    pub origins: Vec<Origin>,
+    pub long: LongPaths,
+    pub conns: Vec<Conn>,
     pub free_conns: Vec<u32>,
-    pub free_messages: Vec<u32>,
-    pub finished_messages: Vec<(u32, u64)>,
+    pub lives: u32,
+    pub flows: Vec<Flow>,
+    pub free_flows: Vec<u32>,
+    /// Connections that are over and still take part in a ring.
+    pub closing: Vec<u32>,
+    pub ends: Ends,
     /// Flows on each link of a circuit.
     pub users: Vec<u32>,
     /// Patches that wait until nothing is on their ports, with the tasks that ordered them.
     pub awaited: Vec<(u32, Patches)>,
     /// Tracks that wait for circuits, with the times when their phases were ordered.
     pub postponed: Vec<(u32, Time)>,
-    pub path: Vec<LinkId>,
-    pub raw_path: Vec<u32>,
     pub order: Vec<u32>,
-    /// Connections that left a ring while others of their message wait for them.
-    pub wakes: Vec<u32>,
-    /// What chooses paths in place of the balancers of connections.
-    pub outside: Option<Outside<'a>>,
 
     pub settings: RunSettings,
     pub dark: Dark,
     /// The longest round trip of the network \[ps\].
     pub longest: u64,
-    random: u64,
     pub seed: u64,
 
-    pub counts: RunCounts,
-    samples: Vec<QueueSample>,
+    pub timeouts: u64,
+    pub far_events: u64,
+    pub samples: Vec<QueueSample>,
     /// The largest bandwidth-delay product that a given window is below, and that window.
     pub narrow_window: Option<(u64, u64)>,
 }
@@ -106,42 +86,107 @@ impl<'a> Run<'a> {
     pub fn new(
         spec: &'a PacketSpec,
         seed: u64,
-        chooser: Option<&'a dyn PathChooser>,
+        (chooser, threads): (Option<&'a dyn PathChooser>, usize),
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let net = Net::new(scenario.fabric, spec.transport.kind().capabilities.pulls);
-        let largest = spec.mtu.get().max(spec.scale_up_mtu.get()) + spec.header.get();
-        let packet = spec.mtu.get() + spec.header.get();
-        let longest = net.longest_round_trip(scenario.fabric, packet, spec.header.get());
-        Run {
+        let (fabric, settings) = (scenario.fabric, RunSettings::new(spec));
+        let links = fabric.links();
+        // A chooser looks at all queues.
+        let shards = if chooser.is_some() { 1 } else { threads };
+        let groups = links.len().div_ceil(LINKS_A_GROUP).max(shards);
+        let layout = Layout::new(fabric, groups, shards, settings.pauses);
+        let mut run = Run {
             spec,
             scenario,
             ledger: Ledger::new(scenario, policy, observer),
             far: EventQueue::new(),
-            wheel: Wheel::new(net.horizon(largest), mix(seed)),
+            shards: Vec::new(),
+            crew: None,
+            layout,
+            classes: Vec::new(),
+            class_of: Vec::new(),
+            origins: origins(fabric),
+            long: LongPaths::default(),
+            conns: Vec::new(),
             free_conns: Vec::new(),
-            free_messages: Vec::new(),
-            finished_messages: Vec::new(),
-            users: vec![0; net.links.len()],
+            lives: 0,
+            flows: Vec::new(),
+            free_flows: Vec::new(),
+            closing: Vec::new(),
+            ends: Ends::default(),
+            users: vec![0; links.len()],
             awaited: Vec::new(),
             postponed: Vec::new(),
-            net,
-            path: Vec::new(),
-            raw_path: Vec::new(),
             order: Vec::new(),
-            wakes: Vec::new(),
-            outside: chooser.map(Outside::new),
-            settings: RunSettings::new(spec),
+            settings,
             dark: spec.dark,
-            longest,
-            random: mix(seed ^ 0x5EED) | 1,
+            longest: 0,
             seed,
-            counts: RunCounts::default(),
+            timeouts: 0,
+            far_events: 0,
             samples: Vec::new(),
             narrow_window: None,
+        };
+        for link in links {
+            let class = run.class_number(Class::of(link));
+            run.class_of.push(class);
         }
+        run.fill_shards(spec.transport.kind().capabilities.pulls);
+        run.shards[0].outside = chooser.map(Outside::new);
+        let packet = spec.mtu.get() + spec.header.get();
+        run.longest = run.longest_round_trip(packet, spec.header.get());
+        run
+    }
+
+    fn fill_shards(&mut self, pulls: bool) {
+        let through = self.origins.iter().filter(|&&origin| origin == Origin::Ocs).count();
+        let count = self.layout.shards.len();
+        for (number, units) in self.layout.shards.iter().enumerate() {
+            let mut shard = Shard::new(number, count, through);
+            let mut links = Vec::new();
+            for unit in units {
+                let place = |link: u32| self.layout.places[link as usize].at();
+                shard.add_unit(unit, self.layout.window, place);
+                links.extend(unit.links.iter().map(|&link| (place(link), link)));
+            }
+            links.sort_unstable();
+            shard.names = links.into_iter().map(|(_, link)| link).collect();
+            self.shards.push(shard);
+        }
+        let names: Vec<u32> = self.shards.iter().flat_map(|shard| shard.names.clone()).collect();
+        for id in names {
+            let link = &self.scenario.fabric.links()[id as usize];
+            let (origin, place) = (self.origins[id as usize], self.layout.places[id as usize]);
+            let shard = &mut self.shards[place.shard()];
+            let into_ocs = self.ledger.circuits.enters_switch(LinkId(id));
+            shard.links.push(Link::new(self.class_of[id as usize], origin, into_ocs));
+            shard.unit_of.push(self.layout.units[id as usize].at());
+            shard.tallies.push(Tally { turn: link.from.0, ..Tally::default() });
+        }
+        if pulls {
+            for shard in &mut self.shards {
+                shard.pullers = vec![Puller::IDLE; shard.links.len()];
+            }
+        }
+    }
+
+    /// The shards, and what they read.
+    pub fn split(&mut self) -> (&mut Vec<Shard<'a>>, Common<'_>) {
+        let common = Common {
+            settings: &self.settings,
+            fabric: self.scenario.fabric,
+            circuits: &self.ledger.circuits,
+            classes: &self.classes,
+            class_of: &self.class_of,
+            places: &self.layout.places,
+            units: &self.layout.units,
+            long: &self.long,
+            dark: self.dark,
+            seed: self.seed,
+        };
+        (&mut self.shards, common)
     }
 
     pub fn complete(mut self) -> Result<Outcome, EngineError> {
@@ -150,105 +195,109 @@ impl<'a> Run<'a> {
         if self.spec.sample_period > Time::ZERO {
             self.far.push(self.spec.sample_period, Far::Sample);
         }
-        let mut now = 0;
-        let mut far = self.far.peek_time().map_or(u64::MAX, Time::ps);
+        let length = self.layout.window;
+        let exact = self.shards[0].outside.is_some();
+        // All before this time has happened.
+        let (mut until, mut now, mut ask_at) = (0, 0, CHECK_EVERY);
         while !self.ledger.is_over() {
-            let near = self.wheel.peek(far).unwrap_or(u64::MAX);
-            if !self.wheel.spilled.is_empty() {
-                for (time, id) in self.wheel.spilled.drain(..) {
-                    self.far.push(Time::from_ps(time), Far::Thing(Thing::of(id)));
-                }
-                far = self.far.peek_time().map_or(u64::MAX, Time::ps);
+            let window = self.shards.iter().filter_map(|shard| shard.first_window(length)).min();
+            let start = window.map_or(u64::MAX, |window| window * length).max(until);
+            self.put_off_timeouts(window.map_or(0, |window| (window + 1) * length));
+            let far = self.far.peek_time().map_or(u64::MAX, Time::ps);
+            if far <= start && far != u64::MAX {
+                now = far.max(now);
+                let (_, event) = self.far.pop().expect("it was peeked at");
+                self.happen_far(event, far)?;
                 continue;
             }
-            if far == u64::MAX && near == u64::MAX {
-                break;
+            let Some(window) = window else { break };
+            let mut end = ((window + 1) * length).min(far);
+            if exact {
+                let first = self.shards.iter_mut().map(|shard| shard.first_time(window));
+                end = end.min(first.min().unwrap_or(u64::MAX).saturating_add(1));
             }
-            self.counts.events += 1;
-            if self.counts.events % CHECK_EVERY == 0 {
-                self.ledger.ask(Time::from_ps(near.min(far)))?;
+            end = self.possible_end(start, end, !self.awaited.is_empty());
+            self.work(window, end);
+            until = end.max(until);
+            now = self.shards.iter().map(|shard| shard.last).fold(now, u64::max);
+            self.hear(now)?;
+            let events: u64 = self.shards.iter().map(|shard| shard.counts.events).sum();
+            if events >= ask_at {
+                ask_at = events + CHECK_EVERY;
+                self.ledger.ask(Time::from_ps(now))?;
             }
-            if near < far {
-                now = near;
-                let id = self.wheel.pop().expect("it was peeked at");
-                self.happen(Thing::of(id), now);
-            } else {
-                now = far;
-                let (_, event) = self.far.pop().expect("it was peeked at");
-                self.happen_far(event, now)?;
-            }
-            if !self.finished_messages.is_empty() {
-                self.finish_messages(now)?;
-            }
-            far = self.far.peek_time().map_or(u64::MAX, Time::ps);
         }
         self.report(now)
     }
 
-    #[inline]
-    fn happen(&mut self, thing: Thing, now: u64) {
-        match thing {
-            Thing::Packet(id) => self.arrive(id, now),
-            Thing::Link(id) => {
-                self.net.links[id as usize].pending = false;
-                self.kick(id, now);
+    /// What shards have to say after a window.
+    fn hear(&mut self, now: u64) -> Result<(), EngineError> {
+        let mut finished = Vec::new();
+        for at in 0..self.shards.len() {
+            let shard = &mut self.shards[at];
+            for (since, sender) in shard.armed.drain(..) {
+                let Conn { life, .. } = self.conns[shard.senders[sender as usize].conn as usize];
+                let timeout = Far::Timeout { conn: shard.senders[sender as usize].conn, life };
+                let time = since + self.settings.retransmit_after;
+                self.far.push(Time::from_ps(time), timeout);
             }
-            Thing::Conn(id) => self.paced(id, now),
-            Thing::Puller(id) => self.send_pull(id, now),
+            for flow in shard.ending.drain(..) {
+                self.ends.ending(&mut self.flows, flow);
+            }
+            finished.append(&mut shard.finished);
+            if let Some(conn) = shard.no_path.take() {
+                let track = self.flows[self.conns[conn as usize].flow as usize].track;
+                let task = self.ledger.task_of(track);
+                let refused = shard.outside.as_mut().and_then(|outside| outside.refused.take());
+                let reason = format!("balancer: {}", refused.unwrap_or_default());
+                return Err(EngineError::Policy { task, reason });
+            }
         }
+        if !self.closing.is_empty() {
+            let closing = std::mem::take(&mut self.closing);
+            closing.into_iter().for_each(|conn| self.free(conn));
+        }
+        if finished.is_empty() {
+            return Ok(());
+        }
+        finished.sort_unstable();
+        for (end, flow) in finished {
+            self.finish(flow, end)?;
+        }
+        if self.awaited.is_empty() { Ok(()) } else { self.patch_what_is_free(Time::from_ps(now)) }
     }
 
-    #[inline(never)] // rare; the loop over packets stays small
+    fn finish(&mut self, id: u32, end: u64) -> Result<(), EngineError> {
+        self.complete_flow(id);
+        let Flow { track, bytes, start, ideal, .. } = self.flows[id as usize];
+        self.ends.over(&mut self.flows, id);
+        self.free_flows.push(id);
+        if end - start < ideal {
+            let task = self.ledger.task_of(track);
+            let (took, ideal) = (Time::from_ps(end - start), Time::from_ps(ideal));
+            return Err(EngineError::Impossible { task, took, ideal });
+        }
+        let (start, end) = (Time::from_ps(start), Time::from_ps(end));
+        if let Some(wake) = self.ledger.arrived(track, Bytes::new(bytes), start, end, end) {
+            self.wake(wake);
+        }
+        Ok(())
+    }
+
     fn happen_far(&mut self, event: Far, now: u64) -> Result<(), EngineError> {
         let time = Time::from_ps(now);
         match event {
             Far::Due(due) => {
+                self.far_events += 1;
                 self.ledger.due(due);
                 self.keep_up(time)
             }
-            Far::Pause { link, on } => {
-                self.pause(link, on, now);
-                Ok(())
-            }
-            Far::Timeout { conn, generation } => self.timeout(conn, generation, now),
-            Far::Thing(thing) => {
-                self.happen(thing, now);
-                Ok(())
-            }
-            Far::NoPath { conn } => {
-                let message = self.net.conns[conn as usize].message as usize;
-                let task = self.ledger.task_of(self.net.messages[message].track);
-                let refused = self.outside.as_mut().and_then(|outside| outside.refused.take());
-                let reason = format!("balancer: {}", refused.unwrap_or_default());
-                Err(EngineError::Policy { task, reason })
-            }
+            Far::Timeout { conn, life } => self.timeout(conn, life, now),
             Far::Sample => {
                 self.sample(time);
                 Ok(())
             }
         }
-    }
-
-    /// Something whose time is set happens then.
-    #[inline]
-    pub(crate) fn soon(&mut self, thing: Thing, time: u64) {
-        if !self.wheel.push(thing.id(), time) {
-            self.far.push(Time::from_ps(time), Far::Thing(thing));
-        }
-    }
-
-    pub(crate) fn later(&mut self, time: u64, event: Far) {
-        self.far.push(Time::from_ps(time), event);
-    }
-
-    /// A share of 1, at random.
-    #[inline]
-    pub(crate) fn draw(&mut self) -> f64 {
-        // Marsaglia's xorshift64.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as f64 / (1u64 << 53) as f64
     }
 
     // ---- transfers
@@ -291,107 +340,16 @@ impl<'a> Run<'a> {
             }
             ready => ready?,
         };
-        let first = self.new_connections(&sending, now);
+        let first = self.new_connections(&sending, now)?;
         let count = sending.orders.flows(sending.phase).len() as u32;
         self.ledger.sent(sending, count, now + (ready - ordered), now);
         let mut order = std::mem::take(&mut self.order);
         for conn in order.drain(first..) {
-            self.ready(conn, now.ps());
+            let (shard, sender) = self.conns[conn as usize].sender;
+            let (shards, common) = self.split();
+            shards[shard].ready(&common, sender, now.ps());
         }
         self.order = order;
         Ok(())
-    }
-
-    #[inline(never)] // rare; the loop over packets stays small
-    fn finish_messages(&mut self, now: u64) -> Result<(), EngineError> {
-        let mut finished = std::mem::take(&mut self.finished_messages);
-        for (id, now) in finished.drain(..) {
-            let message = &self.net.messages[id as usize];
-            let (track, bytes, start, ideal) =
-                (message.track, message.bytes, message.start, message.ideal);
-            self.free_messages.push(id);
-            if now - start < ideal {
-                let task = self.ledger.task_of(track);
-                let (took, ideal) = (Time::from_ps(now - start), Time::from_ps(ideal));
-                return Err(EngineError::Impossible { task, took, ideal });
-            }
-            let (start, end) = (Time::from_ps(start), Time::from_ps(now));
-            if let Some(wake) = self.ledger.arrived(track, Bytes::new(bytes), start, end, end) {
-                self.wake(wake);
-            }
-        }
-        self.finished_messages = finished;
-        if self.awaited.is_empty() { Ok(()) } else { self.patch_what_is_free(Time::from_ps(now)) }
-    }
-
-    // ---- what is measured
-
-    fn sample(&mut self, now: Time) {
-        for (link, state) in self.net.links.iter().enumerate() {
-            if state.queued > 0 && self.samples.len() < MOST_SAMPLES {
-                let (link, queued) = (link as u32, Bytes::new(state.queued));
-                self.samples.push(QueueSample { at: now, link, queued });
-            }
-        }
-        // Only while something else can still happen.
-        if self.far.peek_time().is_some() || self.wheel.waits() {
-            self.far.push(now.saturating_add(self.spec.sample_period), Far::Sample);
-        }
-    }
-
-    fn report(mut self, now: u64) -> Result<Outcome, EngineError> {
-        for (link, tally) in self.net.links.iter().zip(&mut self.net.tallies) {
-            if link.paused {
-                tally.paused_for += now - tally.paused_since;
-            }
-        }
-        let (links, tallies) = (&self.net.links, &self.net.tallies);
-        let packets = |(link, tally): (&Link, &Tally)| tally.rounds << 32 | u64::from(link.packets);
-        let mut reorder = self.counts.reorder.to_vec();
-        while reorder.last() == Some(&0) {
-            reorder.pop();
-        }
-        let mut notes = Vec::new();
-        if let Some((product, window)) = self.narrow_window {
-            notes.push(format!(
-                "engine.transport.window = {}: below the bandwidth-delay product of {} of a path, \
-                 which one flow alone cannot fill",
-                Bytes::new(window),
-                Bytes::new(product),
-            ));
-        }
-        if self.samples.len() == MOST_SAMPLES {
-            notes.push(format!("queues: only the first {MOST_SAMPLES} samples are kept"));
-        }
-        let mut outcome = self.ledger.close(Time::from_ps(now))?;
-        outcome.link_bytes = links.iter().map(|l| Bytes::new(l.carried)).collect();
-        outcome.events = self.counts.events;
-        outcome.packets = Some(Box::new(Packets {
-            sent: self.counts.data_packets + self.counts.control_packets,
-            hops: links.iter().zip(tallies).map(packets).sum(),
-            data: self.counts.data_packets,
-            resent: self.counts.resent,
-            drops: self.counts.drops,
-            trims: tallies.iter().map(|t| t.trims).sum(),
-            marks: tallies.iter().map(|t| t.marks).sum(),
-            pauses: self.counts.pause_frames,
-            timeouts: self.counts.timeouts,
-            reorder,
-            links: links
-                .iter()
-                .zip(tallies)
-                .map(|(link, tally)| PacketLink {
-                    packets: packets((link, tally)),
-                    drops: tally.drops,
-                    trims: tally.trims,
-                    marks: tally.marks,
-                    peak_queue: Bytes::new(link.peak),
-                    paused: Time::from_ps(tally.paused_for),
-                })
-                .collect(),
-            samples: self.samples,
-            notes,
-        }));
-        Ok(outcome)
     }
 }

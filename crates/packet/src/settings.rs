@@ -4,6 +4,9 @@ use crate::balancer::plug::Paths;
 use crate::spec::PacketSpec;
 use lightloom_units::Time;
 
+/// A train's bytes are counted in 16 bits.
+const LONGEST_TRAIN: u64 = u16::MAX as u64;
+
 #[derive(Debug)]
 pub(crate) struct RunSettings {
     /// Of each packet \[B\].
@@ -20,6 +23,10 @@ pub(crate) struct RunSettings {
     /// By how much the probability of a mark rises with each byte between the two.
     pub ecn_slope: f64,
     pub ack_every: u32,
+    /// Packets that may travel as one.
+    pub train: u32,
+    /// A full packet between servers, on the wire \[B\].
+    pub full: u64,
     pub go_back_n: bool,
     /// Packets on one path do not overtake one another.
     pub gaps_are_losses: bool,
@@ -31,6 +38,7 @@ impl RunSettings {
     pub fn new(spec: &PacketSpec) -> Self {
         let switch = spec.switch;
         let (overflow, pause) = (switch.overflow.kind().capabilities, switch.overflow.pause());
+        let full = spec.mtu.get() + spec.header.get();
         let xoff = pause.map_or(0, |pause| pause.xoff.get());
         let span = switch.ecn_high.get().saturating_sub(switch.ecn_low.get());
         let sprays = spec.balancer.kind().capabilities.paths == Paths::EveryPacket;
@@ -46,10 +54,25 @@ impl RunSettings {
             ecn_high: switch.ecn_high.get(),
             ecn_slope: if span == 0 { 1.0 } else { switch.ecn_probability / span as f64 },
             ack_every: spec.ack_every.clamp(1, 1 << 14),
+            train: (u64::from(spec.train).min(LONGEST_TRAIN / full) as u32).max(1),
+            full,
             go_back_n: spec.transport.kind().capabilities.go_back_n,
             gaps_are_losses: !overflow.trims && !sprays,
             notification_interval: spec.transport.notification_interval().map(Time::ps),
             retransmit_after: spec.transport.retransmit_after().ps().max(1),
         }
+    }
+
+    /// How many packets travel as one of so many bytes, if they are no larger than `full`.
+    #[inline]
+    pub fn packets_in(&self, size: u64, full: u64) -> u32 {
+        if self.train == 1 { 1 } else { size.div_ceil(full) as u32 }
+    }
+
+    /// Headers that a control packet stands for: an acknowledgement of a train is as many as its packets
+    /// would have been.
+    #[inline]
+    pub fn headers(&self, count: u16) -> u64 {
+        if self.train == 1 { 1 } else { u64::from((u32::from(count) / self.ack_every).max(1)) }
     }
 }

@@ -19,6 +19,9 @@ pub struct PacketSpec {
     pub scale_up_mtu: Bytes,
     /// An acknowledgement for every so many packets in order.
     pub ack_every: u32,
+    /// A flow's packets that may travel together as one event, between servers. What waits for more than
+    /// one packet waits for as many as may be sent; a train is at most 64 KiB.
+    pub train: u32,
     /// What the hosts speak.
     pub transport: TransportSpec,
     /// How flows spread over equal paths.

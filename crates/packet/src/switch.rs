@@ -5,126 +5,154 @@
 //! delay of the reverse path. A NIC queues what it relays in host memory, without a limit, and marks like
 //! a switch, as do the PCIe switches and NUMA nodes of a server; the scale-up network neither loses nor
 //! marks. A packet leaves its input port's account
-//! when its transmission begins.
+//! when its transmission begins. What arrives just when a link falls idle is there before it chooses.
 //! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
 //! limit on control packets.
 
+use crate::common::Common;
 use crate::link::{Origin, State};
-use crate::net::Thing;
 use crate::packet::{Kind, NONE};
-use crate::run::{Far, Run};
+use crate::schedule::Arrival;
+use crate::shard::Shard;
 use crate::spec::Dark;
+use crate::things::Thing;
 use lightloom_fabric::LinkId;
 
-impl Run<'_> {
+impl Shard<'_> {
     /// A packet has crossed a link.
     #[inline]
-    pub(crate) fn arrive(&mut self, id: u32, now: u64) {
-        let packet = &mut self.net.pool.packets[id as usize];
-        if packet.hop + 1 == packet.hops {
-            self.deliver(id, now);
+    pub(crate) fn arrive(&mut self, c: &Common<'_>, id: u32, now: u64) {
+        let packet = &self.pool.packets[id as usize];
+        if packet.hop >= packet.hops {
+            self.deliver(c, id, now);
             return;
         }
-        packet.hop += 1;
-        let link = packet.link(packet.hop, &self.net.long);
-        self.enqueue(link, id, now);
+        let at = c.at(packet.link(packet.hop, c.long));
+        self.enqueue(c, at, id, now);
     }
 
     /// A packet is at the sending end of a link of its path.
     #[inline]
-    pub(crate) fn enqueue(&mut self, at: u32, id: u32, now: u64) {
-        let link = &mut self.net.links[at as usize];
+    pub(crate) fn enqueue(&mut self, c: &Common<'_>, at: u32, id: u32, now: u64) {
+        let link = &mut self.links[at as usize];
         if link.state == State::Down {
-            self.drop_packet(at, id);
+            self.drop_packet(c, at, id);
             return;
         }
-        let packet = &mut self.net.pool.packets[id as usize];
-        if packet.kind.is_control() {
-            let aside = link.into_ocs && link.state == State::Dark && !self.is_joined(at, id);
-            let link = &mut self.net.links[at as usize];
+        let packet = &mut self.pool.packets[id as usize];
+        if packet.is_control() {
+            let aside = link.into_ocs && link.state == State::Dark && !self.is_joined(c, at, id);
+            let link = &mut self.links[at as usize];
             if aside || link.is_idle(now) {
-                self.transmit(at, id, now);
+                self.transmit(c, at, id, now);
+            } else if c.settings.train > 1 && link.state == State::Up && link.free_at > now {
+                self.transmit_between(c, at, id, now);
             } else {
-                link.control.push(id, &mut self.net.pool.packets);
-                self.kick(at, now);
+                link.control.push(id, &mut self.pool.packets);
+                self.kick_queue(c, at, now);
             }
             return;
         }
         let size = u64::from(packet.size);
         let at_switch = link.origin == Origin::Switch;
-        if at_switch && self.settings.queue_limit < link.queued + size {
-            if !self.settings.trims {
-                self.drop_packet(at, id);
+        if at_switch && c.settings.queue_limit < link.queued + size {
+            let room = (c.settings.queue_limit.saturating_sub(link.queued)) / c.settings.full;
+            let packets = c.settings.packets_in(size, c.settings.full);
+            if room > 0 && packets > 1 {
+                // What has room of a train goes on.
+                let rest = self.pool.cut(id, room as u32, c.settings.full);
+                self.enqueue(c, at, id, now);
+                self.enqueue(c, at, rest, now);
                 return;
             }
-            packet.kind = Kind::Trimmed;
-            self.net.tallies[at as usize].trims += 1;
-            link.control.push(id, &mut self.net.pool.packets);
-            self.kick(at, now);
+            if !c.settings.trims {
+                self.drop_packet(c, at, id);
+                return;
+            }
+            packet.trim(packets);
+            self.tallies[at as usize].trims += u64::from(packets);
+            link.control.push(id, &mut self.pool.packets);
+            self.kick_queue(c, at, now);
             return;
         }
-        if link.queued >= self.settings.ecn_low && link.origin != Origin::ScaleUp {
-            let share = match link.queued >= self.settings.ecn_high {
-                true => 1.0,
-                false => (link.queued - self.settings.ecn_low) as f64 * self.settings.ecn_slope,
-            };
-            if share >= 1.0 || self.draw() < share {
-                self.net.pool.packets[id as usize].marked = true;
-                self.net.tallies[at as usize].marks += 1;
+        if link.queued >= c.settings.ecn_low && link.origin != Origin::ScaleUp {
+            let tally = &mut self.tallies[at as usize];
+            if c.marks(link.queued, self.names[at as usize], tally.marks, now) {
+                packet.mark(true);
+                tally.marks += u64::from(c.settings.packets_in(size, c.settings.full));
             }
         }
-        let link = &mut self.net.links[at as usize];
+        let link = &mut self.links[at as usize];
         if link.is_idle(now) && !link.paused && link.senders == NONE {
-            self.transmit(at, id, now);
+            self.transmit(c, at, id, now);
             return;
         }
-        if self.settings.pauses && at_switch && !self.hold(id, size, now) {
-            self.drop_packet(at, id);
+        if c.settings.pauses && at_switch && !self.hold(c, id, size, now) {
+            self.drop_packet(c, at, id);
             return;
         }
-        let link = &mut self.net.links[at as usize];
-        link.data.push(id, &mut self.net.pool.packets);
+        let link = &mut self.links[at as usize];
+        link.data.push(id, &mut self.pool.packets);
         link.queued += size;
         link.peak = link.peak.max(link.queued);
-        self.kick(at, now);
+        self.kick_queue(c, at, now);
+    }
+
+    /// Something waits at a link now. A port is served by whoever works it off.
+    #[inline]
+    fn kick_queue(&mut self, c: &Common<'_>, at: u32, now: u64) {
+        if self.transit.current != NONE {
+            self.kick(c, at, now);
+        }
     }
 
     /// Charges a packet to the input port that it came by; false if even its headroom is full.
-    fn hold(&mut self, id: u32, size: u64, now: u64) -> bool {
-        let packet = &self.net.pool.packets[id as usize];
+    fn hold(&mut self, c: &Common<'_>, id: u32, size: u64, now: u64) -> bool {
+        let packet = &self.pool.packets[id as usize];
         let Some(hop) = packet.hop.checked_sub(1) else { return true };
-        let input = packet.link(hop, &self.net.long);
-        let back = self.net.class(input).delay;
-        let port = &mut self.net.tallies[input as usize];
-        if port.held + size > self.settings.xoff_and_headroom {
+        let input = packet.link(hop, c.long);
+        let port = &mut self.tallies[c.at(input ^ 1) as usize];
+        if port.held + size > c.settings.xoff_and_headroom {
             return false;
         }
         port.held += size;
-        if port.held > self.settings.xoff && !port.pausing {
+        if port.held > c.settings.xoff && !port.pausing {
             port.pausing = true;
             self.counts.pause_frames += 1;
-            self.later(now + back, Far::Pause { link: input, on: true });
+            self.send_pause(c, input, true, now);
         }
         true
     }
 
-    fn release(&mut self, id: u32, size: u64, now: u64) {
-        let packet = &self.net.pool.packets[id as usize];
+    fn release(&mut self, c: &Common<'_>, id: u32, size: u64, now: u64) {
+        let packet = &self.pool.packets[id as usize];
         let Some(hop) = packet.hop.checked_sub(1) else { return };
-        let input = packet.link(hop, &self.net.long);
-        let back = self.net.class(input).delay;
-        let port = &mut self.net.tallies[input as usize];
+        let input = packet.link(hop, c.long);
+        let port = &mut self.tallies[c.at(input ^ 1) as usize];
         port.held -= size;
-        if port.pausing && port.held <= self.settings.xon {
+        if port.pausing && port.held <= c.settings.xon {
             port.pausing = false;
-            self.later(now + back, Far::Pause { link: input, on: false });
+            self.send_pause(c, input, false, now);
         }
     }
 
+    /// Tells the sender of a link to stand still, or to go on.
+    fn send_pause(&mut self, c: &Common<'_>, input: u32, on: bool, now: u64) {
+        let id = self.pool.take();
+        let packet = &mut self.pool.packets[id as usize];
+        packet.set_kind(Kind::Pause);
+        (packet.hop, packet.hops) = (0, 0);
+        (packet.from, packet.seq) = (c.at(input), u32::from(on));
+        let time = now + c.class(input).delay;
+        // Where it begins: no data comes over that number.
+        let arrival = Arrival { time, link: input | 1 << 31, packet: id };
+        self.transit.deposit(&mut self.pool, c.units[input as usize], arrival);
+    }
+
     /// A pause frame, or the end of one, reaches the link's sender.
-    pub(crate) fn pause(&mut self, at: u32, on: bool, now: u64) {
-        let link = &mut self.net.links[at as usize];
-        let tally = &mut self.net.tallies[at as usize];
+    pub(crate) fn pause(&mut self, c: &Common<'_>, at: u32, on: bool, now: u64) {
+        let link = &mut self.links[at as usize];
+        let tally = &mut self.tallies[at as usize];
         match (link.paused, on) {
             (false, true) => tally.paused_since = now,
             (true, false) => tally.paused_for += now - tally.paused_since,
@@ -132,133 +160,188 @@ impl Run<'_> {
         }
         link.paused = on;
         if !on {
-            self.kick(at, now);
+            self.kick(c, at, now);
         }
     }
 
     #[cold]
-    pub(crate) fn drop_packet(&mut self, at: u32, id: u32) {
-        self.net.tallies[at as usize].drops += 1;
-        self.counts.drops += 1;
-        self.give(id);
+    pub(crate) fn drop_packet(&mut self, c: &Common<'_>, at: u32, id: u32) {
+        let packet = &self.pool.packets[id as usize];
+        let packets = match packet.is_control() {
+            true => 1,
+            false => u64::from(c.settings.packets_in(packet.size.into(), c.settings.full)),
+        };
+        self.tallies[at as usize].drops += packets;
+        self.counts.drops += packets;
+        self.pool.give(id);
     }
 
-    /// Something may wait for a link: it sends if it is idle, or as soon as it is.
+    /// Whether nothing leaves a link, whatever waits.
     #[inline]
-    pub(crate) fn kick(&mut self, at: u32, now: u64) {
-        let link = &mut self.net.links[at as usize];
-        if link.pending {
-            return;
+    pub(crate) fn stands(&self, c: &Common<'_>, at: u32) -> bool {
+        match self.links[at as usize].state {
+            State::Up => false,
+            State::Dark => c.dark == Dark::Hold,
+            State::Down => true,
         }
-        if link.free_at > now {
-            link.pending = true;
-            let time = link.free_at;
-            self.soon(Thing::Link(at), time);
-        } else {
-            self.serve(at, now);
+    }
+
+    /// What a port sends before a time: whenever it falls idle, what waits then.
+    #[inline]
+    pub(crate) fn serve_until(&mut self, c: &Common<'_>, at: u32, end: u64) {
+        loop {
+            let link = &mut self.links[at as usize];
+            let now = link.free_at;
+            if now >= end || (link.control.is_empty() && link.data.is_empty()) {
+                return;
+            }
+            if link.state != State::Up && self.stands(c, at) {
+                return;
+            }
+            let link = &mut self.links[at as usize];
+            let id = match link.control.pop(&self.pool.packets) {
+                Some(id) => id,
+                None => {
+                    let id = link.data.pop(&self.pool.packets).expect("one of them is not empty");
+                    link.queued -= u64::from(self.pool.packets[id as usize].size);
+                    id
+                }
+            };
+            self.transmit(c, at, id, now);
         }
     }
 
     /// The link is idle: it takes the next packet, and is looked at again if there are more.
     #[inline]
-    pub(crate) fn serve(&mut self, at: u32, now: u64) {
-        let link = &mut self.net.links[at as usize];
-        let waits = match link.state {
-            State::Up => false,
-            State::Dark => self.dark == Dark::Hold,
-            State::Down => true,
-        };
-        if waits {
+    pub(crate) fn serve(&mut self, c: &Common<'_>, at: u32, now: u64) {
+        if self.stands(c, at) {
             return;
         }
-        let mut next = link.control.pop(&self.net.pool.packets);
+        let link = &mut self.links[at as usize];
+        let mut next = link.control.pop(&self.pool.packets);
         if next.is_none() && !link.paused {
             let own_first = link.own_turn;
             if own_first {
-                next = self.pull(at, now);
+                next = self.pull(c, at, now);
             }
             if next.is_none() {
-                next = self.unqueue(at, now);
+                next = self.unqueue(c, at, now);
             }
             if next.is_none() && !own_first {
-                next = self.pull(at, now);
+                next = self.pull(c, at, now);
             }
         }
         let Some(id) = next else {
             if !self.wakes.is_empty() {
-                self.wake_siblings(now);
+                self.wake_siblings(c, now);
             }
             return;
         };
-        self.transmit(at, id, now);
+        self.transmit(c, at, id, now);
         if !self.wakes.is_empty() {
-            self.wake_siblings(now);
+            self.wake_siblings(c, now);
         }
-        let link = &mut self.net.links[at as usize];
+        let link = &mut self.links[at as usize];
         let data = !link.data.is_empty() || link.senders != NONE;
         if !link.pending && (!link.control.is_empty() || (data && !link.paused)) {
             link.pending = true;
             let time = link.free_at;
-            self.soon(Thing::Link(at), time);
+            self.transit.plan(self.unit_of[at as usize], Thing::Link(at), time);
         }
     }
 
     #[inline]
-    pub(crate) fn unqueue(&mut self, at: u32, now: u64) -> Option<u32> {
-        let link = &mut self.net.links[at as usize];
-        let id = link.data.pop(&self.net.pool.packets)?;
-        let size = u64::from(self.net.pool.packets[id as usize].size);
+    pub(crate) fn unqueue(&mut self, c: &Common<'_>, at: u32, now: u64) -> Option<u32> {
+        let link = &mut self.links[at as usize];
+        let id = link.data.pop(&self.pool.packets)?;
+        let size = u64::from(self.pool.packets[id as usize].size);
         link.queued -= size;
         link.own_turn = true;
-        if self.settings.pauses && link.origin == Origin::Switch {
-            self.release(id, size, now);
+        if c.settings.pauses && link.origin == Origin::Switch {
+            self.release(c, id, size, now);
         }
         Some(id)
     }
 
     /// Whether a circuit leads from a link to the next one of a packet's path.
     #[inline]
-    fn is_joined(&self, at: u32, id: u32) -> bool {
-        let packet = &self.net.pool.packets[id as usize];
-        let out = packet.link(packet.hop + 1, &self.net.long);
-        self.ledger.circuits.leads_to(LinkId(at)) == Some(LinkId(out))
+    fn is_joined(&self, c: &Common<'_>, at: u32, id: u32) -> bool {
+        let packet = &self.pool.packets[id as usize];
+        let out = packet.link(packet.hop + 1, c.long);
+        c.circuits.leads_to(LinkId(self.names[at as usize])) == Some(LinkId(out))
     }
 
     #[inline]
-    fn transmit(&mut self, at: u32, id: u32, now: u64) {
-        let packet = &mut self.net.pool.packets[id as usize];
-        let link = &mut self.net.links[at as usize];
-        let class = self.net.classes[link.class as usize];
-        let control = packet.kind.is_control();
-        let size = if control { self.settings.header } else { u64::from(packet.size) };
-        let end = link.free_at.max(now) + class.time_for(size);
-        link.free_at = end;
+    fn transmit(&mut self, c: &Common<'_>, at: u32, id: u32, now: u64) {
+        let link = &mut self.links[at as usize];
+        let start = link.free_at.max(now);
+        link.free_at = start;
+        self.transmit_at(c, at, id, start);
+    }
+
+    /// A control packet goes between two packets of the train that a link sends, which lasts that longer.
+    fn transmit_between(&mut self, c: &Common<'_>, at: u32, id: u32, now: u64) {
+        let link = &self.links[at as usize];
+        let packet = c.classes[link.class as usize].time_for(c.settings.full);
+        let start = now + (link.free_at - now) % packet;
+        self.transmit_at(c, at, id, start);
+    }
+
+    #[inline]
+    fn transmit_at(&mut self, c: &Common<'_>, at: u32, id: u32, start: u64) {
+        let packet = &mut self.pool.packets[id as usize];
+        let link = &mut self.links[at as usize];
+        let class = c.classes[link.class as usize];
+        let control = packet.is_control();
+        let (size, count) = match control {
+            true => (c.settings.headers(packet.size) * c.settings.header, 1),
+            // Inside a server packets are larger, and no trains.
+            false if !matches!(link.origin, Origin::Switch | Origin::Nic) => {
+                (packet.size.into(), 1)
+            }
+            false => {
+                let size = u64::from(packet.size);
+                (size, c.settings.packets_in(size, c.settings.full))
+            }
+        };
+        let takes = class.time_for(size);
+        let end = start + takes;
+        link.free_at += takes;
         link.carried += size;
-        link.packets = link.packets.wrapping_add(1);
-        if link.packets == 0 {
-            self.net.tallies[at as usize].rounds += 1;
+        let before = link.packets;
+        link.packets = link.packets.wrapping_add(count);
+        if link.packets < before {
+            self.tallies[at as usize].rounds += 1;
         }
         let mut arrival = end + class.delay;
+        let over = packet.link(packet.hop, c.long);
+        let mut last = over;
         if link.into_ocs {
             // Nothing waits in an optical switch: the path's next link is crossed at the same moment.
             let dark = link.state != State::Up;
-            let out = packet.link(packet.hop + 1, &self.net.long);
-            let joined = self.ledger.circuits.leads_to(LinkId(at)) == Some(LinkId(out));
-            let down = self.net.links[out as usize].state == State::Down;
-            if down || (!control && (dark || !joined)) {
-                self.drop_packet(at, id);
+            let out = packet.link(packet.hop + 1, c.long);
+            let joined = c.circuits.leads_to(LinkId(over)) == Some(LinkId(out));
+            if c.circuits.is_down(LinkId(out)) || (!control && (dark || !joined)) {
+                self.drop_packet(c, at, id);
                 return;
             }
             // Feedback over a circuit that is set in one direction only takes its delay all the same.
             packet.hop += 1;
-            let next = &mut self.net.links[out as usize];
-            arrival += self.net.classes[next.class as usize].delay;
-            next.carried += size;
-            next.packets = next.packets.wrapping_add(1);
-            if next.packets == 0 {
-                self.net.tallies[out as usize].rounds += 1;
+            arrival += c.class(out).delay;
+            let through = &mut self.through[c.at(out) as usize];
+            *through = (through.0 + size, through.1 + 1);
+            last = out;
+        }
+        let hop = packet.hop + 1;
+        // Where the other direction begins this one ends.
+        let next = if hop < packet.hops { packet.link(hop, c.long) } else { last ^ 1 };
+        if count > 1 && hop < packet.hops {
+            // A train is there as soon as its first packet is, unless the next link would overtake it.
+            if c.class(next).is_no_faster(&class) {
+                arrival -= takes - class.time_for(c.settings.full);
             }
         }
-        self.soon(Thing::Packet(id), arrival);
+        let arrival = Arrival { time: arrival, link: over, packet: id };
+        self.transit.deposit(&mut self.pool, c.units[next as usize], arrival);
     }
 }

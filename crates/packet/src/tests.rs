@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-const RATE: BitRate = BitRate::from_gbps(100);
+pub(crate) const RATE: BitRate = BitRate::from_gbps(100);
 
 /// Settings as JSON, with one of them changed.
 fn with<T: serde::de::DeserializeOwned>(json: &str, from: &str, to: &str) -> T {
@@ -26,12 +26,12 @@ fn with<T: serde::de::DeserializeOwned>(json: &str, from: &str, to: &str) -> T {
     serde_json::from_str(&json.replace(from, to)).expect("settings of the right shape")
 }
 
-fn names<C>(family: &lightloom_units::kind::Family<C>) -> Vec<&'static str> {
+pub(crate) fn names<C>(family: &lightloom_units::kind::Family<C>) -> Vec<&'static str> {
     family.kinds.iter().map(|kind| kind.name).collect()
 }
 
 /// Hosts of one GPU and one NIC on leaves and spines of eight ports, or a fat-tree.
-fn hosts(count: u32, tiers: u8) -> Fabric {
+pub(crate) fn hosts(count: u32, tiers: u8) -> Fabric {
     let cluster = Cluster {
         gpus: count,
         gpus_per_server: 1,
@@ -59,7 +59,7 @@ fn hosts(count: u32, tiers: u8) -> Fabric {
     build(&cluster, &spec, 1, &[]).expect("a valid fabric")
 }
 
-fn orders(fabric: &Fabric, flows: impl IntoIterator<Item = (u32, u32, u64)>) -> Orders {
+pub(crate) fn orders(fabric: &Fabric, flows: impl IntoIterator<Item = (u32, u32, u64)>) -> Orders {
     let mut orders = Orders::default();
     for (from, to, bytes) in flows {
         fabric.route(GpuId(from), GpuId(to), u64::from(from), orders.path()).expect("hosts");
@@ -77,7 +77,11 @@ impl Observer for Ends {
     }
 }
 
-fn run(engine: &PacketEngine, fabric: &Fabric, orders: Orders) -> (Outcome, Vec<(u64, Time)>) {
+pub(crate) fn run(
+    engine: &PacketEngine,
+    fabric: &Fabric,
+    orders: Orders,
+) -> (Outcome, Vec<(u64, Time)>) {
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
     let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![orders], at_end: vec![] };

@@ -116,8 +116,12 @@ impl Workload {
     /// done and stops the run by raising.
     /// `functions`: the first chooses circuits in place of the specification's rule, the second paths in
     /// place of its balancer. `earlier` (JSON) is what other traffic took of packet NICs before,
-    /// `recorded` asks for what the first region's controller did.
-    #[pyo3(signature = (spec_json, progress=None, functions=[None, None], earlier=None, recorded=false))]
+    /// `recorded` asks for what the first region's controller did. `threads`: of the packet engine, which
+    /// change nothing of what comes out.
+    #[pyo3(signature = (
+        spec_json, progress=None, functions=[None, None], earlier=None, recorded=false, threads=1
+    ))]
+    #[allow(clippy::too_many_arguments)] // each is another thing
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -126,6 +130,7 @@ impl Workload {
         functions: [Option<Py<PyAny>>; 2],
         earlier: Option<&str>,
         recorded: bool,
+        threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let spec = spec(spec_json)?;
         let earlier: Vec<_> =
@@ -135,7 +140,7 @@ impl Workload {
         let rule = decision.map(|f| -> Arc<dyn Rule> { Arc::new(PythonRule(f)) });
         let balancer = balancer.map(|f| -> Arc<dyn PathChooser> { Arc::new(PythonBalancer(f)) });
         let (rule, balancer) = (rule.as_ref(), balancer.as_ref());
-        let beside = Beside { earlier: &earlier, rule, balancer, recorded };
+        let beside = Beside { earlier: &earlier, rule, balancer, recorded, threads };
         let run = watched(py, progress, |progress| self.0.run_beside(&spec, beside, progress));
         if let Some(error) = functions.iter().flatten().find_map(|function| function.raised()) {
             return Err(error);

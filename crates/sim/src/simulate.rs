@@ -359,7 +359,9 @@ pub(crate) fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
         EngineSpec::Flit(flit) => Box::new(flit.clone()),
         EngineSpec::Packet(packet) => {
             let chooser = beside.balancer.cloned();
-            Box::new(PacketEngine { chooser, ..PacketEngine::new((**packet).clone(), spec.seed) })
+            let threads = beside.threads.max(1);
+            let engine = PacketEngine::new((**packet).clone(), spec.seed);
+            Box::new(PacketEngine { chooser, threads, ..engine })
         }
     }
 }

@@ -2,7 +2,6 @@
 //! expects of a balancer (lanes, whether a gap is a loss) stays that of the settings.
 
 use super::plug::Heard;
-use crate::net::Net;
 use lightloom_fabric::{Fabric, LinkId, NicId};
 use std::fmt::Debug;
 
@@ -73,23 +72,20 @@ impl<'a> Outside<'a> {
     #[cold]
     pub fn path(
         &mut self,
-        net: &Net,
         fabric: &Fabric,
         conn: u32,
-        turn: u32,
-        now: u64,
+        (source, destination, paths): (NicId, NicId, u16),
+        (now, in_flight, turn): (u64, u32, u32),
+        queued: impl Fn(LinkId) -> u64,
     ) -> Option<u16> {
         if self.refused.is_some() {
             return None;
         }
-        let sender = &net.conns[conn as usize];
-        let (source, destination) = (NicId(sender.path.source), NicId(sender.path.destination));
         self.queues.clear();
-        for index in 0..sender.path.alternatives {
+        for index in 0..paths {
             self.path.clear();
             fabric.nic_path(source, destination, u32::from(index), &mut self.path);
-            let waits = |link: &LinkId| net.links[link.0 as usize].queued;
-            self.queues.push(self.path.iter().map(waits).sum());
+            self.queues.push(self.path.iter().map(|&link| queued(link)).sum());
         }
         let (flow, heard) = &mut self.known[conn as usize];
         let choice = Choice {
@@ -99,12 +95,12 @@ impl<'a> Outside<'a> {
             destination,
             queues: &self.queues,
             heard,
-            in_flight: sender.in_flight - 1, // this packet is counted already
+            in_flight,
             turn,
         };
         let answer = self.chooser.path(&choice);
         heard.clear();
-        let last = i64::from(sender.path.alternatives) - 1;
+        let last = i64::from(paths) - 1;
         let why = match answer {
             Ok(path) if (0..=last).contains(&path) => return Some(path as u16),
             Ok(path) => format!("{path} is no path; allowed: 0 to {last}"),

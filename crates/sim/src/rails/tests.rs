@@ -84,7 +84,7 @@ fn bytes_inside_a_domain_are_carried_there() {
 
 fn packets(spec: RailsSpec) -> RailsSpec {
     let engine = r#"{"kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768,
-        "ack_every": 1, "dark": "hold", "sample_period": 0, "balancer": {"kind": "ecmp"},
+        "ack_every": 1, "train": 1, "dark": "hold", "sample_period": 0, "balancer": {"kind": "ecmp"},
         "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
             "decrease": 0.5, "least_window": 0.25, "retransmit_after": 4000000000},
         "switch": {"queue": 262144, "ecn_low": 25000, "ecn_high": 100000, "ecn_probability": 1.0,

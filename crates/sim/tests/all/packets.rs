@@ -20,7 +20,7 @@ fn job() -> String {
 }
 
 pub(super) const PACKETS: &str = r#"{"kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768,
-   "ack_every": 1, "dark": "hold", "sample_period": 0,
+   "ack_every": 1, "train": 1, "dark": "hold", "sample_period": 0,
    "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
      "decrease": 0.5, "least_window": 0.25, "retransmit_after": 4000000000},
    "balancer": {"kind": "round-robin"},

@@ -93,7 +93,7 @@ fn a_balancer() {
     tree.splitting = Splitting::Ecmp;
     spec.fabric = FatTree(tree).into();
     spec.engine = serde_json::from_value(json!({
-        "kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1,
+        "kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1, "train": 1,
         "dark": "hold", "sample_period": 0,
         "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
             "decrease": 0.5, "least_window": 0.25, "retransmit_after": 4_000_000_000u64},

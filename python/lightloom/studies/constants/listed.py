@@ -124,6 +124,7 @@ ASKED: Mapping[str, str] = {
     "money.fibre_length": "only money; docs/money.md has others",
     "engine.sample_period": "what is written",
     "engine.ack_every": "1 cannot be halved, and balancers that go by packets refuse 2",
+    "engine.train": "how exactly is computed; docs/performance.md has what larger ones leave out",
     "engine.dark": "what NICs do with packets for dark circuits: a kind, docs/specification.md",
     "engine.transport": "the transport",
     "engine.balancer": "the balancer; paths and timeouts are listed",

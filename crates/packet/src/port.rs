@@ -1,0 +1,197 @@
+//! A port of a switch, worked off window by window: what most packets meet most often.
+//!
+//! It needs no events but arrivals. What it sent since the last one follows from its queue: whenever it
+//! falls idle, control packets first. What arrives just then is there before it chooses.
+//! The rules are those of `switch.rs`, without pauses and flows of its own; what leads into an optical
+//! switch, and what is dark or broken, is left to that file.
+
+use crate::ahead::fetch;
+use crate::common::Common;
+use crate::link::{Class, Link, State};
+use crate::packet::{Packet, Pool};
+use crate::schedule::Arrival;
+use crate::shard::Shard;
+use crate::transit::Transit;
+
+/// What a port sends with, and by what.
+struct Port<'s, 'c, 'd> {
+    c: &'c Common<'d>,
+    link: &'s mut Link,
+    pool: &'s mut Pool,
+    transit: &'s mut Transit,
+    name: u32,
+    class: Class,
+    /// What a control packet takes \[ps\].
+    control: u64,
+}
+
+impl Port<'_, '_, '_> {
+    /// A packet leaves, now that the link is idle.
+    #[inline(always)]
+    fn send(&mut self, id: u32, now: u64) {
+        self.link.free_at = now;
+        self.send_at(id, now);
+    }
+
+    /// A control packet goes between two packets of the train that the link sends, which lasts that longer.
+    #[cold]
+    fn send_between(&mut self, id: u32, now: u64) {
+        let packet = self.class.time_for(self.c.settings.full);
+        self.send_at(id, now + (self.link.free_at - now) % packet);
+    }
+
+    #[inline(always)]
+    fn send_at(&mut self, id: u32, now: u64) {
+        let (c, link) = (self.c, &mut *self.link);
+        let packet = &mut self.pool.packets[id as usize];
+        let trains = c.settings.train > 1;
+        let (size, takes, count) = if packet.is_control() {
+            let headers = c.settings.headers(packet.size);
+            (headers * c.settings.header, headers * self.control, 1)
+        } else {
+            let size = u64::from(packet.size);
+            (size, self.class.time_for(size), c.settings.packets_in(size, c.settings.full))
+        };
+        link.free_at += takes;
+        link.carried += size;
+        link.packets = link.packets.wrapping_add(count);
+        let hop = packet.hop + 1;
+        let next = if hop < packet.hops { packet.link(hop, c.long) } else { self.name ^ 1 };
+        let mut time = now + takes + self.class.delay;
+        if trains && count > 1 && hop < packet.hops && c.class(next).is_no_faster(&self.class) {
+            // A train is there as soon as its first packet is.
+            time -= takes - self.class.time_for(c.settings.full);
+        }
+        let to = c.units[next as usize];
+        let arrival = Arrival { time, link: self.name, packet: id };
+        if to.shard() == self.transit.number {
+            packet.hop = hop;
+            self.transit.post(to.at(), arrival);
+        } else {
+            self.transit.send_away(self.pool, to, arrival);
+        }
+    }
+
+    /// What leaves before a time.
+    #[inline(always)]
+    fn serve(&mut self, end: u64) {
+        while self.link.free_at < end {
+            let now = self.link.free_at;
+            let packets: &[Packet] = &self.pool.packets;
+            if let Some(id) = self.link.control.pop(packets) {
+                fetch(packets, self.link.control.first() as usize);
+                self.send(id, now);
+            } else if let Some(id) = self.link.data.pop(packets) {
+                self.link.queued -= u64::from(packets[id as usize].size);
+                fetch(packets, self.link.data.first() as usize);
+                self.send(id, now);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.link.control.is_empty() && self.link.data.is_empty()
+    }
+}
+
+impl Shard<'_> {
+    /// A port: what arrives, and between that what leaves. When it does something next by itself.
+    pub(crate) fn work_port(
+        &mut self,
+        c: &Common<'_>,
+        at: u32,
+        inbox: &[Arrival],
+        end: u64,
+    ) -> u64 {
+        let link = &mut self.links[at as usize];
+        if link.into_ocs || link.state != State::Up {
+            return self.work_slow_port(c, at, inbox, end);
+        }
+        let class = c.classes[link.class as usize];
+        let (name, before) = (self.names[at as usize], link.packets);
+        let control = class.time_for(c.settings.header);
+        let (pool, transit) = (&mut self.pool, &mut self.transit);
+        let mut port = Port { c, link, pool, transit, name, class, control };
+        let mut trims = 0;
+        for &Arrival { time: now, packet: id, .. } in inbox {
+            port.serve(now);
+            let idle = port.link.free_at <= now && port.is_empty();
+            let packet = &mut port.pool.packets[id as usize];
+            if packet.is_control() {
+                if idle {
+                    port.send(id, now);
+                } else if c.settings.train > 1 && port.link.free_at > now {
+                    port.send_between(id, now);
+                } else {
+                    port.link.control.push(id, &mut port.pool.packets);
+                }
+                continue;
+            }
+            let mut size = u64::from(packet.size);
+            let queued = port.link.queued;
+            if c.settings.queue_limit < queued + size {
+                let full = c.settings.full;
+                let room = (c.settings.queue_limit.saturating_sub(queued) / full) as u32;
+                let packets = c.settings.packets_in(size, full);
+                let cut = room > 0 && packets > 1;
+                // What has room of a train goes on.
+                let (rest, lost) = match cut {
+                    true => (port.pool.cut(id, room, full), packets - room),
+                    false => (id, packets),
+                };
+                if c.settings.trims {
+                    port.pool.packets[rest as usize].trim(lost);
+                    trims += u64::from(lost);
+                    port.link.control.push(rest, &mut port.pool.packets);
+                } else {
+                    port.pool.give(rest);
+                    self.counts.drops += u64::from(lost);
+                    self.tallies[at as usize].drops += u64::from(lost);
+                }
+                if !cut {
+                    continue;
+                }
+                size = u64::from(room) * full;
+            }
+            let packet = &mut port.pool.packets[id as usize];
+            if queued >= c.settings.ecn_low {
+                let tally = &mut self.tallies[at as usize];
+                if c.marks(queued, name, tally.marks, now) {
+                    packet.mark(true);
+                    tally.marks += u64::from(c.settings.packets_in(size, c.settings.full));
+                }
+            }
+            if idle {
+                port.send(id, now);
+            } else {
+                port.link.data.push(id, &mut port.pool.packets);
+                port.link.queued = queued + size;
+                port.link.peak = port.link.peak.max(queued + size);
+            }
+        }
+        port.serve(end);
+        let next = if port.is_empty() { u64::MAX } else { port.link.free_at };
+        let wrapped = port.link.packets < before;
+        if trims > 0 || wrapped {
+            let tally = &mut self.tallies[at as usize];
+            tally.trims += trims;
+            tally.rounds += u64::from(wrapped);
+        }
+        next
+    }
+
+    /// The same for a port that leads into an optical switch, or is dark or broken.
+    #[cold]
+    fn work_slow_port(&mut self, c: &Common<'_>, at: u32, inbox: &[Arrival], end: u64) -> u64 {
+        for arrival in inbox {
+            self.serve_until(c, at, arrival.time);
+            self.enqueue(c, at, arrival.packet, arrival.time);
+        }
+        self.serve_until(c, at, end);
+        let link = &self.links[at as usize];
+        let waits = self.stands(c, at) || (link.control.is_empty() && link.data.is_empty());
+        if waits { u64::MAX } else { link.free_at }
+    }
+}

@@ -1,0 +1,212 @@
+//! A shard: some units of the network with all that they hold, worked off window by window (`windows.rs`).
+//!
+//! Nothing in it is touched by another shard while a window lasts. What goes to another shard is mail,
+//! which that one reads when its next window begins.
+
+use crate::ahead::fetch;
+use crate::balancer::outside::Outside;
+use crate::common::{Common, Counts};
+use crate::conn::{Inbound, Message, Receiver, Sender};
+use crate::layout::UnitOf;
+use crate::link::{Link, Tally};
+use crate::packet::{NONE, Pool};
+use crate::schedule::{Agenda, Arrival, Calendar, Due};
+use crate::things::{Puller, Thing};
+use crate::transit::{Bag, Letter, Transit, Unit};
+use lightloom_fabric::LinkId;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Shard<'a> {
+    /// The links that its units send into.
+    pub links: Vec<Link>,
+    /// By link: what it is called.
+    pub names: Vec<u32>,
+    /// By link: whose it is.
+    pub unit_of: Vec<u32>,
+    pub tallies: Vec<Tally>,
+    /// By link: of what comes by its other direction; empty unless receivers pull.
+    pub pullers: Vec<Puller>,
+    pub transit: Transit,
+    pub pool: Pool,
+    pub senders: Vec<Sender>,
+    pub receivers: Vec<Receiver>,
+    pub messages: Vec<Message>,
+    pub inbounds: Vec<Inbound>,
+    pub free_senders: Vec<u32>,
+    pub free_receivers: Vec<u32>,
+    pub free_messages: Vec<u32>,
+    pub free_inbounds: Vec<u32>,
+    /// By link out of an optical switch: bytes and packets that came from here.
+    pub through: Vec<(u64, u64)>,
+    /// By shard: what came from there.
+    pub inbags: Vec<Bag>,
+    pub counts: Counts,
+    /// When the last thing happened \[ps\].
+    pub last: u64,
+    // What the run must hear of after a window.
+    /// Flows of which all has arrived, and when.
+    pub finished: Vec<(u64, u32)>,
+    /// Flows that may end in one of the next windows.
+    pub ending: Vec<u32>,
+    /// Senders that have begun to wait for an answer, and since when.
+    pub armed: Vec<(u64, u32)>,
+    /// A sender whose packet got no path from outside.
+    pub no_path: Option<u32>,
+    pub path: Vec<LinkId>,
+    /// Senders that left a ring while others of their message wait for them.
+    pub wakes: Vec<u32>,
+    /// What chooses paths in place of the balancers of senders.
+    pub outside: Option<Outside<'a>>,
+}
+
+impl<'a> Shard<'a> {
+    /// A shard of so many; units follow by [`Shard::add_unit`].
+    pub fn new(number: usize, shards: usize, through: usize) -> Self {
+        let bags = || (0..shards).map(|_| Bag::EMPTY).collect();
+        Shard {
+            links: Vec::new(),
+            names: Vec::new(),
+            unit_of: Vec::new(),
+            tallies: Vec::new(),
+            pullers: Vec::new(),
+            transit: Transit {
+                number,
+                units: Vec::new(),
+                groups: Vec::new(),
+                agendas: Vec::new(),
+                calendars: Vec::new(),
+                current: NONE,
+                out: bags(),
+                own: Vec::new(),
+            },
+            pool: Pool::default(),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            messages: Vec::new(),
+            inbounds: Vec::new(),
+            free_senders: Vec::new(),
+            free_receivers: Vec::new(),
+            free_messages: Vec::new(),
+            free_inbounds: Vec::new(),
+            through: vec![(0, 0); through],
+            inbags: bags(),
+            counts: Counts::default(),
+            last: 0,
+            finished: Vec::new(),
+            ending: Vec::new(),
+            armed: Vec::new(),
+            no_path: None,
+            path: Vec::new(),
+            wakes: Vec::new(),
+            outside: None,
+        }
+    }
+
+    /// One more unit, with windows of a length; where the first link of a unit is placed.
+    pub fn add_unit(&mut self, unit: &UnitOf, window: u64, place: impl Fn(u32) -> u32) {
+        let (UnitOf { links, port, group }, transit) = (unit, &mut self.transit);
+        while transit.calendars.len() <= usize::from(*group) {
+            transit.calendars.push(Calendar::new(window));
+            transit.own.push(Bag::EMPTY);
+        }
+        transit.groups.push(*group);
+        let agenda = if *port { NONE } else { transit.agendas.len() as u32 };
+        if !*port {
+            transit.agendas.push(Agenda::default());
+        }
+        let link = if *port { place(links[0]) } else { NONE };
+        transit.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
+    }
+
+    // ---- what is due
+
+    /// Something may wait for a link: it sends if it is idle, or as soon as it is.
+    #[inline]
+    pub fn kick(&mut self, c: &Common<'_>, at: u32, now: u64) {
+        let link = &mut self.links[at as usize];
+        if link.pending {
+            return;
+        }
+        let number = self.unit_of[at as usize];
+        if number == self.transit.current {
+            if link.free_at <= now {
+                self.serve(c, at, now);
+                return;
+            }
+        } else {
+            let unit = &mut self.transit.units[number as usize];
+            if unit.agenda == NONE {
+                if !(link.control.is_empty() && link.data.is_empty()) {
+                    link.free_at = link.free_at.max(now);
+                    let time = link.free_at.min(unit.due.next);
+                    let group = usize::from(self.transit.groups[number as usize]);
+                    self.transit.calendars[group].list(number, &mut unit.due, time);
+                }
+                return;
+            }
+        }
+        link.pending = true;
+        let time = link.free_at.max(now);
+        self.transit.plan(number, Thing::Link(at), time);
+    }
+
+    /// Reads what other shards sent, and what units here did.
+    pub fn read_mail(&mut self) {
+        self.read_others_mail();
+        (0..self.transit.own.len()).for_each(|group| self.transit.read_mail(group));
+    }
+
+    pub(crate) fn read_others_mail(&mut self) {
+        let transit = &mut self.transit;
+        for bag in &mut self.inbags {
+            for (turn, (letter, packet)) in bag.letters.iter().zip(&bag.packets).enumerate() {
+                fetch(&bag.packets, turn + 6);
+                self.pool.fetch_free(6);
+                let id = self.pool.take();
+                self.pool.packets[id as usize] = packet.clone();
+                let own = &mut transit.own[usize::from(transit.groups[letter.unit as usize])];
+                let arrival = Arrival { packet: id, ..letter.arrival };
+                own.letters.push(Letter { arrival, unit: letter.unit });
+                own.first = own.first.min(arrival.time);
+            }
+            bag.letters.clear();
+            bag.packets.clear();
+            bag.first = u64::MAX;
+        }
+    }
+
+    /// The first window with something to do, of length `window`.
+    pub fn first_window(&self, window: u64) -> Option<u64> {
+        let mail = self.inbags.iter().chain(&self.transit.own);
+        let mail = mail.map(|bag| bag.first).min().unwrap_or(u64::MAX);
+        let mail = (mail != u64::MAX).then_some(mail / window);
+        let listed = self.transit.calendars.iter().filter_map(Calendar::first);
+        listed.chain(mail).min()
+    }
+
+    /// When the next thing happens in a window, if anything does; reads mail.
+    pub fn first_time(&mut self, window: u64) -> u64 {
+        self.read_mail();
+        let mut first = u64::MAX;
+        let Transit { units, calendars, .. } = &mut self.transit;
+        for calendar in calendars {
+            let list = calendar.open(window);
+            for &at in &list {
+                let unit = &mut units[at as usize];
+                if calendar.strike(&mut unit.due) {
+                    let next = unit.due.next;
+                    first = first.min(next);
+                    calendar.list(at, &mut unit.due, next);
+                }
+            }
+            calendar.close(list);
+        }
+        first
+    }
+
+    /// Packets that are under way to it, but for those that arrive in a later window, perhaps.
+    pub fn load(&self) -> usize {
+        self.inbags.iter().chain(&self.transit.own).map(|bag| bag.letters.len()).sum()
+    }
+}
