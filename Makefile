@@ -13,10 +13,10 @@ FUZZ_SECONDS ?= 200
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 3 ? n + 1 : 4 )))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: help demo build daemon dev test test-rust test-python test-torch testbed-demo lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock clean tools tools-rust
+.PHONY: help demo build daemon dev test test-rust test-python test-torch testbed-demo lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock wheel wheel-aarch64 sdist packages-check clean tools tools-rust
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: build ## build into .venv and compare five fabrics for Mixtral 8x7B on 1,024 GPUs
 	$(BIN)/lightloom compare mixtral-8x7b --gpus 1024 --out $(DEMO_OUT) --force
@@ -136,9 +136,30 @@ lock: tools ## resolve the Python dependencies anew (needs uv)
 	  --no-emit-index-url pyproject.toml requirements.in -o requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url -c requirements.lock requirements-dev.in -o requirements-dev.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url -c requirements.lock -c requirements-dev.lock requirements-packages.in -o requirements-packages.lock
+
+$(VENV)/.installed-packages: requirements-packages.lock $(VENV)/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-packages.lock
+	@touch $@
+
+# Both programs are linked by zig, which has the C library of old systems, so that they run on these.
+PACKAGES := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/packaging
+
+wheel: $(VENV)/.installed-packages | tools ## build the wheel for Linux on x86-64 into dist
+	$(PACKAGES)/build.py wheel
+
+wheel-aarch64: $(VENV)/.installed-packages | tools ## that on aarch64 (needs Rust's aarch64-unknown-linux-gnu)
+	$(PACKAGES)/build.py wheel aarch64-unknown-linux-gnu
+
+sdist: $(VENV)/.installed-packages | tools ## pack the sources into dist (needs git)
+	$(PACKAGES)/build.py sdist
+
+packages-check: $(VENV)/.installed-packages ## check dist: built again the same bytes, installed, a first result below 60 s
+	$(PACKAGES)/check.py --again
 
 traces: dev ## record the shipped traces anew (needs PyTorch: pip install torch)
 	$(BIN)/python -m lightloom.trace.record_all
 
 clean: ## remove everything that was built
-	rm -rf $(VENV) target results
+	rm -rf $(VENV) target results dist

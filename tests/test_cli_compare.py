@@ -350,8 +350,9 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             assert run([*arguments, "--help"]) == 0
             text = " ".join(capsys.readouterr().out.split())
             assert f"Example: lightloom {' '.join(arguments)}" in text
-            # Daemons speak to logs; what agents say and a schema are JSON anyway.
-            assert "--json" in text or more in ("serve", "emulate", "schema")
+            # Daemons speak to logs; what agents say and a schema are JSON; shells read scripts.
+            without = ("serve", "emulate", "schema")
+            assert "--json" in text or more in without or command == "completion"
 
 
 def test_help_shows_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,7 +101,11 @@ main()
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], ["simulat"]], ids=str)
+def test_a_mistyped_command_is_told_without_typer():
+    assert loaded("simulat").isdisjoint(set(HEAVY) - {"re"})  # which finds what is meant
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"]], ids=str)
 def test_what_needs_no_subcommand_loads_next_to_nothing(arguments: list[str]):
     found = loaded(*arguments)
     assert found.isdisjoint(HEAVY)

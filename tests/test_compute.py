@@ -271,7 +271,7 @@ def test_without_pytorch_it_is_one_error(
     out = tmp_path / "times.toml"
     assert run(["compute", "measure", "mixtral-8x7b", "--out", str(out)]) == 2
     assert capsys.readouterr().err == (
-        "error: PyTorch is not installed: pip install 'lightloom[torch]'\n"
+        "error: PyTorch is not installed: pip install 'torch>=2.15,<2.16'\n"
     )
     assert not out.exists()
 

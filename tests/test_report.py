@@ -79,7 +79,7 @@ class TestResult:
             "1,024 GPUs",
             "builtin 8 experts",
             "seed 1",
-            "lightloom 0.1.0",
+            "lightloom 0.2.0",
         ):
             assert part in result.title
         assert "\n" not in result.title

@@ -17,7 +17,7 @@ TABLE = pa.table({"run": [0, 0, 1], "kind": ["expert", "gate", "expert"], "start
 def write(directory: Path, seed: int = 1, force: bool = False) -> None:
     with store.create(directory, force=force) as draft:
         store.write_tables(draft, {"tasks": TABLE})
-        store.write_json(draft / store.INFO, {"lightloom": "0.1.0", "seed": seed})
+        store.write_json(draft / store.INFO, {"lightloom": "0.2.0", "seed": seed})
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -44,7 +44,7 @@ def test_a_failed_run_leaves_what_was_there(tmp_path: Path) -> None:
 
     def fail() -> None:
         with store.create(tmp_path / "out", force=True) as draft:
-            store.write_json(draft / store.INFO, {"lightloom": "0.1.0"})
+            store.write_json(draft / store.INFO, {"lightloom": "0.2.0"})
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -145,7 +145,7 @@ def test_force_replaces_what_the_result_wrote_and_nothing_else(
     out = tmp_path / "out"
     with store.create(out) as draft:
         store.write_tables(draft, {"tasks": TABLE, "queues": TABLE})
-        store.write_json(draft / store.INFO, {"lightloom": "0.1.0", "seed": 1})
+        store.write_json(draft / store.INFO, {"lightloom": "0.2.0", "seed": 1})
     if not manifest:
         info = store.read_info(out)
         del info["files"]
@@ -253,7 +253,7 @@ def test_a_default_place_differs_by_what_is_run() -> None:
 
 def test_a_report_of_a_result_without_a_manifest_makes_one(tmp_path: Path) -> None:
     store.write_tables(tmp_path, {"tasks": TABLE})
-    store.write_json(tmp_path / store.INFO, {"lightloom": "0.1.0"})
+    store.write_json(tmp_path / store.INFO, {"lightloom": "0.2.0"})
     (tmp_path / "notes.txt").touch()
     store.add_files(tmp_path, ["report.html"])
     files = store.read_info(tmp_path)["files"]

@@ -81,5 +81,5 @@ def test_without_duckdb(
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert run(["sql", "select 1"]) == 2
     assert capsys.readouterr().err == (
-        "error: sql: DuckDB is not installed; install it by pip install duckdb\n"
+        "error: sql: DuckDB is not installed: pip install 'duckdb>=1.0'\n"
     )

@@ -165,5 +165,5 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setitem(sys.modules, "ray", None)
     assert run(["sweep", "mixtral-8x7b", "--seeds", "1", "--on", "ray"]) == 2
     assert capsys.readouterr().err == (
-        "error: --on ray: Ray is not installed; install it by pip install ray\n"
+        "error: --on ray: Ray is not installed: pip install 'ray>=2.30'\n"
     )

@@ -100,7 +100,7 @@ def test_import_says_that_sources_were_made_up(capsys, tmp_path):
         (["show", "e8k2", "--out", "bad.csv"], "--out bad.csv: cannot be made: File exists"),
         (["record", "--top-k", "9", "--out", "t"], "--top-k 9: must be at most --experts 8"),
         (["record", "--out", "no/t"], "--out no/t: there is no directory no"),
-        (["record", "--out", "t"], "pip install 'lightloom[torch]'"),
+        (["record", "--out", "t"], "PyTorch is not installed: pip install 'torch>=2.15,<2.16'"),
         (["paint"], "No such command 'paint'"),
     ],
 )

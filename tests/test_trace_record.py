@@ -113,7 +113,7 @@ def test_what_cannot_be_trained(changes, message):
 
 def test_without_torch_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(InputError, match=r"pip install 'lightloom\[torch\]'"):
+    with pytest.raises(InputError, match=r"pip install 'torch>=2.15,<2.16'"):
         record(TINY)
 
 

@@ -115,7 +115,7 @@ def _table(stack: LayerStack, layer: Layer) -> None:
             stack.drop("compute", key)
         if name not in TABLES:
             allowed = f"{', '.join(TABLES)}, or a table (TOML or CSV)"
-            path = layer.file("compute.table", name, allowed)
+            path = layer.file("compute.table", name, allowed, TABLES)
             compute["table"] = str(path)
             entries = read_table(path)
             if entries.get("matmul") or entries.get("attention"):
@@ -272,7 +272,7 @@ def _locate_trace(stack: LayerStack, layer: Layer) -> None:
             "generate make one)"
         )
         # Absolute, as the resolved specification may be read again from elsewhere.
-        gating["trace"] = os.path.abspath(layer.file("gating.trace", trace, allowed))
+        gating["trace"] = os.path.abspath(layer.file("gating.trace", trace, allowed, _generators()))
 
 
 def _generators() -> tuple[str, ...]:

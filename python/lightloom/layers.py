@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lightloom.errors import InputError
+from lightloom.presets import guess
 from lightloom.toml_text import key_text, short_text
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"\\\x00-\x1f\x7f]*")"""
@@ -80,11 +81,15 @@ class Layer:
             raise self.error(key, value, "must be text")
         return value
 
-    def file(self, key: str, value: object, allowed: str) -> Path:
-        """Find the file that a value names, relative to the layer's own, or raise."""
+    def file(self, key: str, value: object, allowed: str, names: Sequence[str] = ()) -> Path:
+        """Find the file that a value names, relative to the layer's own, or raise.
+
+        `names` are what the value may be besides: one of them may have been meant.
+        """
         path = self.directory / self.text(key, value)
         if not path.is_file():
-            raise self.error(key, value, f"no such file; allowed: {allowed}")
+            meant = guess(str(value), names)
+            raise self.error(key, value, f"no such file{meant}; allowed: {allowed}")
         return path
 
 

@@ -14,7 +14,7 @@ Examples
 >>> with tempfile.TemporaryDirectory() as place:
 ...     with create(Path(place) / "out") as result:
 ...         write_tables(result, {"runs": pa.table({"run": [0]})})
-...         write_json(result / INFO, {"lightloom": "0.1.0", "seed": 1})
+...         write_json(result / INFO, {"lightloom": "0.2.0", "seed": 1})
 ...     read_table(Path(place) / "out", "runs").to_pydict(), read_info(Path(place) / "out")["seed"]
 ({'run': [0]}, 1)
 """

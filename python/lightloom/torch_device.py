@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lightloom import extras
 from lightloom.errors import InputError
 
 
@@ -25,7 +26,7 @@ def device(name: str) -> Any:
     try:
         import torch
     except ImportError:
-        raise InputError("PyTorch is not installed: pip install 'lightloom[torch]'") from None
+        raise InputError(f"PyTorch is not installed: {extras.install('torch')}") from None
     # PyTorch wraps an index that it has no room for.
     if not re.fullmatch(r"cpu|cuda(:\d{1,9})?", name):
         raise InputError(f'--device = "{name}": must be cpu, cuda or cuda:N')

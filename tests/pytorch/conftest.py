@@ -7,4 +7,4 @@ from importlib.util import find_spec
 import pytest
 
 if find_spec("torch") is None:
-    pytest.exit("NOT TESTED: PyTorch is not installed (pip install 'lightloom[torch]')")
+    pytest.exit("NOT TESTED: PyTorch is not installed (pip install 'torch>=2.15,<2.16')")

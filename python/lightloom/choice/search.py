@@ -19,6 +19,7 @@ from lightloom.choice import layouts, rating, reverse
 from lightloom.choice.goals import GOALS, Aim, Goal
 from lightloom.choice.space import Candidate, space
 from lightloom.errors import InputError, Interrupted
+from lightloom.presets import guess
 from lightloom.progress import OnProgress, displayed
 from lightloom.runs import Cache, ScenarioRun, perform, users
 from lightloom.runs.run import Run
@@ -246,7 +247,7 @@ def _asked(
     from lightloom.resolve import load_job
 
     if goal not in GOALS:
-        raise InputError(f'goal = "{goal}": must be one of {", ".join(GOALS)}')
+        raise InputError(f'goal = "{goal}": must be one of {", ".join(GOALS)}{guess(goal, GOALS)}')
     if not 0 <= within < 1:
         raise InputError(f"within = {within}: must be from 0 to less than 1, a share")
     if parallelism not in ("any", "own"):

@@ -50,6 +50,7 @@ COMMANDS = {
     "ocs": "Emulate an optical switch, or stand in front of one.",
     "testbed": "Build a small cluster in this machine: servers, NICs, an optical switch.",
     "soak": "Inject faults into the control plane, and check that nothing breaks.",
+    "completion": "Complete commands, options and names in bash, zsh and fish.",
     "agent": "Run the agent of a server: report its demand to the controller, obey its plans.",
 }
 

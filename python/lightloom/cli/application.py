@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from typing import Any
 
@@ -10,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lightloom.cli import COMMANDS, StopError, top
+from lightloom.cli.prose import prose
 
 # Those that run until they are stopped.
 _ENDLESS = ("controller", "ocs", "agent")
@@ -29,11 +29,9 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0] if args else None
         if name not in COMMANDS:
+            self.commands = {each: TyperCommand(each) for each in COMMANDS}  # one may be meant
             return super().resolve_command(ctx, args)
-        command = typer.main.get_command(import_module(f"lightloom.cli.{name}").app)
-        command.name = name
-        _harmonize(command)
-        return name, command, args[1:]
+        return name, load(name), args[1:]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -43,29 +41,24 @@ class _Commands(TyperGroup):
             raise StopError(str(error) or nothing) from error
 
 
+def load(name: str) -> Any:
+    """Return a subcommand as Typer calls it, from its file."""
+    command = typer.main.get_command(import_module(f"lightloom.cli.{name}").app)
+    command.name = name
+    _harmonize(command)
+    return command
+
+
 def _harmonize(command: Any) -> None:
     """Give every subcommand the same help, whatever its own application chose."""
     command.rich_markup_mode = "rich"
-    command.help = _prose(command.help or "")
+    command.help = prose(command.help or "")
     command.params = [p for p in command.params if not str(p.name).endswith("_completion")]
     for param in command.params:
         if getattr(param, "help", None):
-            param.help = _prose(param.help)
+            param.help = prose(param.help)
     for inner in getattr(command, "commands", {}).values():
         _harmonize(inner)
-
-
-def _prose(text: str) -> str:
-    r"""Let the terminal wrap paragraphs, and show brackets instead of reading them as markup.
-
-    Examples
-    --------
-    >>> _prose("Even\nloads [none].\n\nExample: x")
-    'Even loads \\[none].\n\nExample: x'
-    """
-    # Rich takes a bracket for markup only before these.
-    paragraphs = re.sub(r"\[(?=[a-z#/@])", r"\\[", text).split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 app = typer.Typer(
@@ -83,7 +76,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=f"{top.ABOUT}\n\nExample: {top.EXAMPLE}")
+@app.callback(help=f"{top.ABOUT}\n\nExample: {top.EXAMPLE}\n\n{top.tasks()}")
 def lightloom(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help=top.VERSION

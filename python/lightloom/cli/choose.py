@@ -61,6 +61,9 @@ def choose(
     by a closed form; the flow engine runs the best few with all micro-batches.
 
     Example: lightloom choose mixtral-8x7b --gpus 128 --budget 500k
+
+    Example, to find the cheapest network that is nearly as fast: lightloom choose mixtral-8x7b
+    --gpus 128 --budget 500k --goal cost --within 0.1
     """
     from lightloom import progress, store
     from lightloom.choice.confirm import by_packets

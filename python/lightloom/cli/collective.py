@@ -70,6 +70,9 @@ def collective(
     """Run one collective by itself: time, bandwidths, the bound, the link that binds.
 
     Example: lightloom collective all-reduce --ranks 64 --fabric mixnet --size 1MiB..1GiB
+
+    Example, to send what a gate decided: lightloom collective all-to-all --fabric mixnet
+    --matrix e64k4 --ranks 64
     """  # fmt: skip
     from lightloom import collectives, progress
     from lightloom.cli import options

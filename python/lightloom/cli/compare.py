@@ -92,6 +92,15 @@ def compare(
     that of the paired ratio. The last sentences say who wins, and which prices would reverse it.
 
     Example: lightloom compare mixtral-8x7b --gpus 1024
+
+    Example, to compare two fabrics at one rate: lightloom compare mixtral-8x7b --gpus 128
+    --fabrics fat-tree,mixnet --bandwidth 400
+
+    Example, to know how sure a ratio is: lightloom compare mixtral-8x7b --gpus 128 --seeds 20
+    --profiles share,shape
+
+    Example, to change what the job does: lightloom compare deepseek-v3 --gpus 2048 --set
+    training.overlap=dualpipe --micro-batches 16
     """
     from lightloom import progress, store
     from lightloom.cli import options

@@ -120,6 +120,9 @@ def status(
     """Show the region, its switch, alarms and servers; with --watch demand and changes, too.
 
     Example: lightloom controller status --watch
+
+    Example, to look at another region: lightloom controller status --url http://127.0.0.1:8471
+    --json
     """
     from lightloom.control import views
 

@@ -47,6 +47,8 @@ def cost(
     at the same rate.
 
     Example: lightloom cost --gpus 1024 --fabrics fat-tree,mixnet
+
+    Example, to list prices, with their sources: lightloom cost --prices
     """
     from lightloom import cost as costs
     from lightloom.cli import options

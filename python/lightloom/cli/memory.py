@@ -30,6 +30,8 @@ def memory(
     Of each stage it is the fullest moment of an iteration. A job that does not fit is shown, too.
 
     Example: lightloom memory mixtral-8x7b --gpus 128 --set training.recompute=full
+
+    Example, to see whether a model fits: lightloom memory deepseek-v3 --gpus 2048
     """
     from lightloom import memory as held
     from lightloom.cli import options

@@ -96,6 +96,9 @@ def collective_command(
 
     Example: lightloom plan collective --algorithm rabenseifner-allreduce --nodes 8 --size "40 MB"
     --planes 2 --latency "0 us" --gantt planes.png
+
+    Example, to find the best algorithm: lightloom plan collective --algorithm best --primitive
+    all-reduce --nodes 8 --size "40 MB"
     """
     from lightloom.errors import InputError
     from lightloom.plan import Job, algorithms, plan_collective

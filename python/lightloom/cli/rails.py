@@ -30,11 +30,12 @@ def rails(
         "uniform",
         "--workload",
         help="uniform, sparse:S, sender-skewed[:A], receiver-skewed[:A], "
-        "mixtral:PHASE[:dense|sparse] (start, early, mid, stable), trace[:NAME].",
+        "mixtral:PHASE (start, early, mid, stable; then :dense or :sparse), trace[:NAME].",
     ),
     schemes: str = typer.Option(
         "rails,reps,min-rtt,plb,ecmp",
         "--schemes",
+        show_default="rails, reps, min-rtt, plb, ecmp",
         help=f"With commas: {kinds.names('balancer')}; chunks dealt by another rule than LPT: "
         "rails-both (LPT at both ends), rails-round-robin, rails-hash, rails-pxn (the receiver's "
         "rail), rails-source (the sender's).",
@@ -86,7 +87,7 @@ def rails(
     ),
     seed: int = typer.Option(1, "--seed", help="Seed of every random draw."),
     out: Path | None = typer.Option(
-        None, "--out", help="Directory of the Result (results/rails-WORKLOAD-DIGEST)."
+        None, "--out", help="Directory of the Result (results/rails- and more)."
     ),
     force: bool = words.FORCE,
     as_json: bool = words.JSON,
@@ -97,6 +98,9 @@ def rails(
     how even the NICs' loads are.
 
     Example: lightloom rails --workload sparse:0.6 --schemes rails,reps,plb,ecmp
+
+    Example, to hold a slow NIC against every scheme: lightloom rails --domains 16 --nic
+    domain3.rail2=0.5
     """
     from lightloom import progress, store
     from lightloom.cli import options

@@ -41,6 +41,12 @@ def simulate(
     """Simulate one training iteration.
 
     Example: lightloom simulate job.toml --set "fabric.link_bandwidth=200 Gbps" --json
+
+    Example, to lose a NIC on the way: lightloom simulate examples/mixnet.toml --fail
+    nic:server3.nic2@1.2s
+
+    Example, to send packets instead of flows: lightloom simulate examples/mixnet.toml --engine
+    packet --micro-batches 1
     """
     from lightloom import progress, store
     from lightloom.cli import options

@@ -11,16 +11,15 @@ from typing import Any
 import typer
 
 app = typer.Typer(
-    no_args_is_help=True, help="Inject faults, and check what must hold all the same."
+    no_args_is_help=True,
+    help="Inject faults, and check what must hold all the same.\n\n"
+    "Example: lightloom soak control --seeds 1000",
 )
 
 
 @app.callback()
 def soak() -> None:
-    """Inject faults, and check what must hold all the same.
-
-    Example: lightloom soak control --seeds 1000
-    """
+    """Read by Typer: without it, the only subcommand would have no name."""
 
 
 @app.command()

@@ -40,6 +40,8 @@ def resolve(
     On a terminal the model's parameters are above them; --json has them too.
 
     Example: lightloom spec resolve job.toml --set fabric.link_bandwidth="100 Gbps"
+
+    Example, to see where each value is from: lightloom spec resolve mixtral-8x7b --sources
     """
     from lightloom.cli import options
     from lightloom.errors import InputError

@@ -31,6 +31,7 @@ def sql(
 
     Example: lightloom sql "select result, min(iteration_s) from runs group by result"
     """
+    from lightloom import extras
     from lightloom.errors import InputError
 
     if as_json and as_csv:
@@ -38,7 +39,8 @@ def sql(
     try:
         import duckdb
     except ImportError:
-        raise InputError("sql: DuckDB is not installed; install it by pip install duckdb") from None
+        reason = f"sql: DuckDB is not installed: {extras.install('sql')}"
+        raise InputError(reason) from None
     atexit.unregister(gc.freeze)  # what DuckDB holds must go at the end, or it complains
     with duckdb.connect() as base:
         for name in sorted({path.stem for path in results.glob("*/*.parquet")}):

@@ -80,6 +80,9 @@ def sweep(
 
     Example: lightloom sweep mixtral-8x7b --over fabric.link_bandwidth=100,400 --over
     fabric.preset=mixnet,fat-tree
+
+    Example, to sweep a number, for several seeds: lightloom sweep mixtral-8x7b --over
+    training.micro_batch=1..8 --seeds 1..3
     """
     from lightloom import progress, runs, store
     from lightloom.cli import options

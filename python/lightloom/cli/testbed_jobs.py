@@ -149,6 +149,9 @@ def collective(
     With --path delegate, ranks first say what they will send, and the controller sets circuits.
 
     Example: lightloom testbed collective alltoall --demand e8k2 --path delegate,rails,stripe
+
+    Example, to sum gradients over a ring: lightloom testbed collective allreduce --size "64 MB"
+    --algorithm ring
     """
     from lightloom import testbed as beds
     from lightloom.testbed import rootless

@@ -23,6 +23,7 @@ def rails(
     schemes: str = typer.Option(
         "rails,rails-hash,round-robin,ecmp,reps,plb,min-rtt",
         "--schemes",
+        show_default="rails, rails-hash, round-robin, ecmp, reps, plb, min-rtt",
         help="With commas: rails, rails-round-robin, rails-hash (hash), rails-pxn (pxn), "
         "rails-source (source), ecmp, plb, reps, min-rtt, round-robin.",
     ),

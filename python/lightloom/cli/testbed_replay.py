@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lightloom import extras
 from lightloom.cli import words
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def demo(
     if found.trained:
         _show_training(found.trained)
     elif training:
-        print("training: NOT RUN: PyTorch is not installed (pip install 'lightloom[torch]')")
+        print(f"training: NOT RUN: PyTorch is not installed ({extras.install('torch')})")
 
 
 def show(parts: Sequence[tuple[str, Sequence[Replay]]]) -> None:

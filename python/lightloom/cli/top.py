@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 ABOUT = "Design, simulate and run the reconfigurable networks of GPU clusters."
 EXAMPLE = "lightloom compare mixtral-8x7b --gpus 1024"
+TASKS = {
+    "choose a fabric": "lightloom choose mixtral-8x7b --gpus 128 --budget 1M",
+    "time collectives": "lightloom collective all-reduce --ranks 64",
+    "price networks": "lightloom cost --gpus 1024 --fabrics fat-tree,mixnet",
+    "plan switching": "lightloom plan alltoall --demand e32k4",
+    "look at traffic": "lightloom trace show e8k2",
+    "drive a switch": "lightloom controller serve examples/region.toml",
+    "complete by Tab": "lightloom completion bash",
+}
 VERSION = "Print the version and exit."
 DEBUG = "Show a traceback of what went wrong."
 
@@ -55,10 +64,19 @@ def answer(arguments: Sequence[str]) -> int | None:
         print(help_text(width, colour=sys.stdout.isatty()), end="\n\n")
         return 0
     if arguments and arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
-        message = " ".join(f"error: No such command {arguments[0]!r}".split())
-        print(f"{message} (see lightloom --help)", file=sys.stderr)
+        print(f"error: {_unknown(arguments[0])} (see lightloom --help)", file=sys.stderr)
         return 2
     return None
+
+
+def _unknown(name: str) -> str:
+    """Say as Typer does that there is no such command, and which one may be meant."""
+    from difflib import get_close_matches
+
+    meant = ", ".join(map(repr, get_close_matches(name, COMMANDS)))
+    return " ".join(
+        f"No such command {name!r}{f'. Did you mean {meant}?' if meant else ''}".split()
+    )
 
 
 def print_version() -> None:
@@ -66,6 +84,26 @@ def print_version() -> None:
     from lightloom import __version__
 
     print(f"lightloom {__version__}")
+
+
+def tasks() -> str:
+    """Return a command for each task, as the help lists them."""
+    wide = max(map(len, TASKS))
+    return "\n".join(
+        ("By task:", *(f"  {task.ljust(wide)}  {command}" for task, command in TASKS.items()))
+    )
+
+
+def _dim(text: str) -> Iterator[tuple[str, str]]:
+    """Yield parts of a line of the help, each with its code: options stand out."""
+    yield " ", ""
+    parts = text.split(" --")
+    for at, part in enumerate(parts):
+        option, blank, rest = part.partition(" ") if at else ("", "", part)
+        if option:
+            yield "-", "1;2;36"
+            yield f"-{option}", "1;2;36"
+        yield blank + rest + (" " if at + 1 < len(parts) else ""), "2"
 
 
 def help_text(width: int, *, colour: bool) -> str:
@@ -116,7 +154,6 @@ def help_text(width: int, *, colour: bool) -> str:
 
     usage = "lightloom [OPTIONS] COMMAND [ARGS]..."
     rest = " " * (width - len(f" Usage: {usage} "))
-    example, _, value = EXAMPLE.partition(" --gpus")
     return "\n".join(
         (
             line((" " * width, "1")),
@@ -124,10 +161,9 @@ def help_text(width: int, *, colour: bool) -> str:
             line((" " * width, "1")),
             line((f" {ABOUT}", "")),
             line(),
-            line(
-                *((" ", ""), (f"Example: {example} ", "2")),
-                *(("-", "1;2;36"), ("-gpus", "1;2;36"), (value, "2")),
-            ),
+            line(*_dim(f"Example: {EXAMPLE}")),
+            line(),
+            *(line(*_dim(text)) for text in tasks().split("\n")),
             line(),
             *panel("Options", option_rows()),
             *panel("Commands", command_rows()),

@@ -119,6 +119,9 @@ def import_command(
     trace says so (docs/traces.md).
 
     Example: lightloom trace import loads.csv --stage decoder --sources 8 --out loads.parquet
+
+    Example, to read what a router logged: lightloom trace import topk.jsonl --experts 64
+    --top-k 4 --sources 8 --out own.parquet
     """
     from lightloom.trace.imported import Options
     from lightloom.trace.importer import import_trace
@@ -219,6 +222,8 @@ def show_command(
     """Summarise a trace, and draw its loads over time and the matrix of one iteration.
 
     Example: lightloom trace show e8k2 --layer 3 --iteration 120 --out pictures
+
+    Example, to see how even the loads are: lightloom trace show e256k8 --servers 32 --json
     """
     from lightloom.errors import InputError
     from lightloom.trace import GatingTrace, server_skew

@@ -9,7 +9,7 @@ of which one value had to be chosen. Checked: every figure of every file has a s
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -94,9 +94,19 @@ def defaults() -> Preset:
 
 def unknown(name: str, allowed: tuple[str, ...]) -> str:
     """Return the end of a message on a name that is not allowed: a guess, and the list."""
-    guess = get_close_matches(name, allowed, n=1)
-    hint = f' (did you mean "{guess[0]}"?)' if guess else ""
-    return f"{hint}; allowed: {', '.join(allowed)}"
+    return f"{guess(name, allowed)}; allowed: {', '.join(allowed)}"
+
+
+def guess(name: str, allowed: Sequence[str]) -> str:
+    """Return which name was meant, for a message; "" if none is near.
+
+    Examples
+    --------
+    >>> guess("fat-tre", ("fat-tree", "mixnet"))
+    ' (did you mean "fat-tree"?)'
+    """
+    near = get_close_matches(name, allowed, n=1)
+    return f' (did you mean "{near[0]}"?)' if near else ""
 
 
 def _read(path: str) -> Preset:

@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lightloom import extras
 from lightloom.errors import InputError, LightloomError
 from lightloom.runtime import timeline
 
@@ -134,7 +135,7 @@ def _run(given: argparse.Namespace) -> None:
         import torch
         import torch.distributed as dist
     except ImportError:
-        raise InputError("PyTorch is not installed: pip install 'lightloom[torch]'") from None
+        raise InputError(f"PyTorch is not installed: {extras.install('torch')}") from None
     from lightloom.runtime.pytorch.training import train
 
     torch.set_num_threads(1)

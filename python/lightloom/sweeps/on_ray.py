@@ -1,6 +1,6 @@
 """Performs runs on a Ray cluster: one that has an address, or a local one that is ended after.
 
-Ray is an extra (``pip install ray``). Its workers need this version of lightloom, and
+Ray is an extra (`lightloom.extras`). Its workers need this version of lightloom, and
 read a trace of the user's own at the path that the job names. Outcomes come back as bytes, to the
 one cache of whoever asked. No progress is told of a run under way. Checked: with a stand-in for Ray
 in ``tests/test_sweep_ray.py``, with Ray itself in ``tests/soak/test_sweeps.py``.
@@ -17,6 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from lightloom import extras
 from lightloom.errors import InputError, RunError
 from lightloom.runs import worker
 from lightloom.runs.executor import TICK_S, Ended, Events, cpus
@@ -47,9 +48,8 @@ class Ray:
         try:
             self._ray: Any = import_module("ray")
         except ImportError:
-            raise InputError(
-                "--on ray: Ray is not installed; install it by pip install ray"
-            ) from None
+            reason = f"--on ray: Ray is not installed: {extras.install('ray')}"
+            raise InputError(reason) from None
 
     def __call__(self, runs: Sequence[Run], *, tables: bool) -> Events:
         """Perform runs; see `lightloom.runs.Executor`."""

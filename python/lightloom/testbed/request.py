@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError
+from lightloom.presets import guess
 from lightloom.rails.workloads import Workload, demand
 from lightloom.testbed.runtimes import WITHIN
 from lightloom.testbed.shape import Shape
@@ -74,7 +75,8 @@ class Request:
         ):
             for value in values:
                 if value not in allowed:
-                    raise InputError(f"{flag}: {value}: must be one of {', '.join(allowed)}")
+                    meant = guess(value, allowed)
+                    raise InputError(f"{flag}: {value}: must be one of {', '.join(allowed)}{meant}")
         for flag, count, least, most in (
             ("--size", self.size_bytes, 0, 1 << 32),
             ("--count", self.count, 1, 100_000),

@@ -17,6 +17,7 @@ from typing import Any
 
 from lightloom import daemon
 from lightloom.errors import InputError, RunError
+from lightloom.presets import guess
 from lightloom.railx.faults import Job as Wanted
 from lightloom.railx.faults import allocate
 from lightloom.railx.tenants import tenants
@@ -149,7 +150,8 @@ def planned(
     lightloom.errors.InputError: --lost: node-09: no such node; allowed: node-00 to node-08
     """
     if topology not in TOPOLOGIES:
-        raise InputError(f"TOPOLOGY: {topology}: must be one of {', '.join(TOPOLOGIES)}")
+        meant = guess(topology, TOPOLOGIES)
+        raise InputError(f"TOPOLOGY: {topology}: must be one of {', '.join(TOPOLOGIES)}{meant}")
     faults = []
     for node in dict.fromkeys(lost):
         if node not in shape.nodes:

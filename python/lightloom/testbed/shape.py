@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lightloom.errors import InputError
+from lightloom.presets import guess
 from lightloom.units import Rate, Time
 
 # What names, addresses and one machine hold.
@@ -185,7 +186,8 @@ class Shape:
             ("--decision", self.decision, DECISIONS),
         ):
             if word not in allowed:
-                raise InputError(f"{flag}: {word}: must be one of {', '.join(allowed)}")
+                meant = guess(word, allowed)
+                raise InputError(f"{flag}: {word}: must be one of {', '.join(allowed)}{meant}")
         self._check_others()
         if self.eps == "rails":
             self._check_rails()

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError
+from lightloom.presets import unknown
 from lightloom.trace import parquet_file
 from lightloom.trace.parquet_file import MAX_VALUES
 from lightloom.trace.wording import shown
@@ -187,6 +188,9 @@ class GatingTrace:
         """
         name = _NAME.fullmatch(source) if isinstance(source, str) else None
         path = find_builtin(int(name[1]), int(name[2])) if name else Path(source)
+        if isinstance(source, str) and path.name == source and not (path.suffix or path.exists()):
+            shipped = unknown(source, tuple(builtin_names()))
+            raise InputError(f"{source}: neither a file nor a shipped trace{shipped}, or a file")
         counts, top_k, meta = parquet_file.parse(parquet_file.read_table(path), path)
         try:
             return cls(counts, top_k, meta)

@@ -145,7 +145,8 @@ impl Behind {
     /// A session that is let in.
     fn enter(&mut self, now: Time) -> u64 {
         let session = self.gateway.open();
-        assert_eq!(self.ask(now, session, "1 hello 2\n"), "1 ok 2 8 LIGHTLOOM,polatis,OCS,0.1.0\n");
+        let known = concat!("1 ok 2 8 LIGHTLOOM,polatis,OCS,", env!("CARGO_PKG_VERSION"), "\n");
+        assert_eq!(self.ask(now, session, "1 hello 2\n"), known);
         session
     }
 }

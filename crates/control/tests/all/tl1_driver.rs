@@ -107,7 +107,8 @@ proptest! {
     ) {
         let slice: Vec<u16> = (1..=PORTS).collect();
         let mut link = Link::new(server(PORTS, delay, None), driver(&slice, longest), piece);
-        let up = DriverEvent::Up { device: "LIGHTLOOM,polatis,OCS,0.1.0".into(), ports: PORTS };
+        let device = concat!("LIGHTLOOM,polatis,OCS,", env!("CARGO_PKG_VERSION"));
+        let up = DriverEvent::Up { device: device.into(), ports: PORTS };
         prop_assert_eq!(link.settle(), vec![up]);
         let mut held = BTreeMap::new();
         for (round, wanted) in (0u64..).zip(states) {

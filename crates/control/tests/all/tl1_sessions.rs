@@ -42,6 +42,7 @@ fn a_session_by_hand() {
     let mut server = server();
     let session = server.open();
     let quiet: &[&str] = &["M  2 COMPLD", ";"];
+    let device = concat!("\"LIGHTLOOM,polatis,OCS,", env!("CARGO_PKG_VERSION"), "\"");
     play(
         &mut server,
         session,
@@ -54,7 +55,7 @@ fn a_session_by_hand() {
             ),
             (0, "act-user::root:1::root-pass;\r\n", &["M  1 COMPLD", ";"]),
             (0, "INH-MSG-ALL:::2:;", quiet),
-            (0, "RTRV-NETYPE:::3:;", &["M  3 COMPLD", "\"LIGHTLOOM,polatis,OCS,0.1.0\"", ";"]),
+            (0, "RTRV-NETYPE:::3:;", &["M  3 COMPLD", device, ";"]),
             (
                 0,
                 "RTRV-EQPT:ocs:SYSTEM:4:::PARAMETER=SIZE;",

@@ -22,6 +22,7 @@ import numpy as np
 
 from lightloom import __version__
 from lightloom.errors import InputError
+from lightloom.presets import guess
 from lightloom.trace.gating_trace import GatingTrace
 from lightloom.trace.synthetic.apportion import apportion
 from lightloom.trace.synthetic.plug import Generator, Shape, Values
@@ -99,7 +100,7 @@ def generate(
 
 def _values(kind: str, knobs: Values, key: str) -> dict[str, float]:
     if kind not in GENERATORS:
-        raise InputError(f"kind {kind!r}: must be one of {', '.join(KINDS)}")
+        raise InputError(f"kind {kind!r}: must be one of {', '.join(KINDS)}{guess(kind, KINDS)}")
     spelled = key.format
     read = {knob.name: knob for knob in GENERATORS[kind].knobs}
     values = {name: knob.default for name, knob in read.items()}
