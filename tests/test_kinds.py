@@ -14,8 +14,8 @@ from lightloom.cli import run
 from lightloom.plan.job import PRIMITIVES
 from lightloom.rails.job import SCHEMES
 from lightloom.rails.plots import STYLES
-from lightloom.report.palette import FABRICS
 from lightloom.resolve import load_scenario
+from lightloom.style.palette import FABRICS
 
 ROOT = Path(__file__).parents[1]
 FAMILIES = ("transport", "balancer", "overflow", "network")

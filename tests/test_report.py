@@ -322,18 +322,17 @@ def events(result: Result, tmp_path_factory: pytest.TempPathFactory) -> list[dic
 class TestPerfetto:
     def test_every_task_is_a_slice(self, result: Result, events: list[dict]) -> None:
         slices = [e for e in events if e["ph"] == "X" and e["cat"] != "wait"]
-        shown = sorted((round(e["ts"] * 1e6), round(e["dur"] * 1e6), e["name"]) for e in slices)
-        starts, ends, kinds = (result.tasks[c].to_pylist() for c in ("start_ps", "end_ps", "kind"))
-        assert shown == sorted(
-            (start, end - start, kind) for start, end, kind in zip(starts, ends, kinds, strict=True)
-        )
+        shown = sorted((round(e["ts"] * 1e3), round(e["dur"] * 1e3), e["name"]) for e in slices)
+        starts, ends = (result.tasks[c].to_numpy() // 1000 for c in ("start_ps", "end_ps"))
+        kinds = result.tasks["kind"].to_pylist()
+        assert shown == sorted(zip(starts, ends - starts, kinds, strict=True))
 
     def test_slices_of_a_track_nest(self, events: list[dict]) -> None:
         tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for e in events:
             if e["ph"] == "X":
-                start = round(e["ts"] * 1e6)
-                end = start + round(e["dur"] * 1e6)
+                start = round(e["ts"] * 1e3)
+                end = start + round(e["dur"] * 1e3)
                 tracks.setdefault((e["pid"], e["tid"]), []).append((start, end))
         assert len(tracks) >= 4 * 4 * 2
         for spans in tracks.values():

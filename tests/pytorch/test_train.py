@@ -49,7 +49,7 @@ def test_losses_are_those_of_gloo_and_of_one_process(tmp_path: Path) -> None:
 def timeline_is_whole(path: Path, found: dict[str, Any]) -> None:
     """A track a rank; slices nest, and those of rank 0 last as long as the training says."""
     events = json.loads(path.read_text())["traceEvents"]
-    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    names = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
     assert names == [f"rank {rank}" for rank in range(RANKS)]
     seconds: dict[str, float] = {}
     for rank in range(RANKS):

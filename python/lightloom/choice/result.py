@@ -188,14 +188,15 @@ class Choice:
         """
         from dataclasses import replace
 
-        from lightloom.choice.page import drawn, page
+        from lightloom.choice.page import page
+        from lightloom.style.figures import png
 
         place = Path(out)
         with store.create(place, force=force) as draft:
             store.write_tables(draft, {"candidates": self.table})
             job = search.final_job(self.asked.job, self.pick)
             (draft / store.SPEC).write_text(job.to_toml(), encoding="utf-8")
-            picture = drawn(self.plot())
+            picture = png(self.plot())
             (draft / "choice.png").write_bytes(picture)
             (draft / "report.html").write_text(page(self, picture), encoding="utf-8")
             store.write_json(draft / store.INFO, self.info)

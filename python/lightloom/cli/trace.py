@@ -234,7 +234,8 @@ def show_command(
     loaded = GatingTrace.load(trace)
     skew = server_skew(loaded, servers)
     if out is not None:
-        from lightloom.trace.figures import load_figure, matrix_figure, write_png
+        from lightloom.style.figures import write_png
+        from lightloom.trace.figures import load_figure, matrix_figure
 
         figures = {
             "load.png": load_figure(loaded, layer or 0),

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from lightloom.errors import InputError
-from lightloom.report.plots import _HEAT, MUTED, STYLE
+from lightloom.style.figures import MAP, categories, legend, page
+from lightloom.style.palette import BLUE, MUTED
 from lightloom.units import Size
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ def bandwidth(result: CollectiveResult) -> Figure:
     """Plot bus bandwidth [GB/s] over size, and what the bound would allow."""
     rows = sorted(result.rows, key=lambda row: row["size_bytes"])
     sizes = [row["size_bytes"] for row in rows]
-    with rc_context(STYLE):
-        figure = Figure((6.4, 3.8))
-        figure.set_layout_engine("constrained")
+    with page(6.4, 3.8) as figure:
         axes = figure.subplots()
         bound = [row["busbw_gb_s"] / (row["of_bound"] or np.nan) for row in rows]
         names = dict.fromkeys(row["algorithm"] for row in rows)
         axes.plot(sizes, bound, color=MUTED, linestyle=(0, (4, 3)), label="bound")
-        axes.plot(sizes, [row["busbw_gb_s"] for row in rows], color="#0072b2", marker="o",
+        axes.plot(sizes, [row["busbw_gb_s"] for row in rows], color=BLUE[0], marker="o",
                   markersize=4, label=" / ".join(names))  # fmt: skip
         if len(sizes) > 1:
             axes.set_xscale("log", base=2)
@@ -42,7 +40,7 @@ def bandwidth(result: CollectiveResult) -> Figure:
         axes.set_ylabel("bus bandwidth [GB/s]")
         axes.set_title(result.title, fontsize=9.5)
         axes.grid()
-        axes.legend(loc="lower right")
+        legend(figure, axes)
     return figure
 
 
@@ -56,17 +54,15 @@ def heatmap(result: CollectiveResult, size: int | None = None) -> Figure:
         table.filter(pc.equal(table["size_bytes"], at))
         for table in (result.tables["demand"], result.tables["busiest"])
     )
-    with rc_context(STYLE):
-        figure = Figure((9.6, 4.2) if demand.num_rows else (5.4, 4.2))
-        figure.set_layout_engine("constrained")
+    with page(9.6 if demand.num_rows else 5.4, 4.2) as figure:
         if demand.num_rows:
             left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
             pairs = [demand[key].to_numpy() for key in ("source", "destination")]
             servers = int(max(pair.max() for pair in pairs)) + 1
             matrix = np.zeros((servers, servers))
             np.add.at(matrix, tuple(pairs), demand["bytes"].to_numpy() / 2**20)
-            image = left.imshow(matrix, cmap=_HEAT, interpolation="nearest", vmin=0)
-            figure.colorbar(image, ax=left, label="MiB", shrink=0.8)
+            image = left.imshow(matrix, cmap=MAP, interpolation="nearest", vmin=0)
+            figure.colorbar(image, ax=left, label="sent [MiB]", shrink=0.8)
             left.set_xlabel("to server")
             left.set_ylabel("from server")
             left.set_title("demand")
@@ -74,11 +70,11 @@ def heatmap(result: CollectiveResult, size: int | None = None) -> Figure:
             right = figure.subplots()
         links = busiest.slice(0, _LINKS).to_pylist()
         used = [100 * link["utilization"] for link in links]
-        right.barh(range(len(links)), used, color="#0072b2", height=0.7)
+        right.barh(range(len(links)), used, color=BLUE[0], height=0.7)
         names = [f"{link['from']} > {link['to']}" for link in links]
-        right.set_yticks(range(len(links)), names, fontsize=6.5)
-        right.set_ylim(len(links) - 0.4, -0.6)
+        categories(right, names)
+        right.tick_params(axis="y", labelsize=6.5)
         right.set_xlim(0, 100)
-        right.set_xlabel("% of the link's rate")
+        right.set_xlabel("used of the link's rate [%]")
         right.set_title("fullest links")
     return figure

@@ -8,8 +8,6 @@ broadcast.
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from lightloom import _core, store
+from lightloom import _core, store, trace_events
 from lightloom.errors import InputError
 from lightloom.report.lanes import assign
 from lightloom.runs import Done
@@ -124,7 +122,7 @@ directory
             (draft / store.SPEC).write_text(self.spec_text, encoding="utf-8")
             self.plot().savefig(draft / "bus_bandwidth.png")
             self.heatmap().savefig(draft / "heatmap.png")
-            _timeline(self, draft / "timeline.json.gz")
+            trace_events.write(_timeline(self), draft / "timeline.json.gz")
             store.write_json(draft / store.INFO, self.info)
         return CollectiveResult(self.spec_text, self.info, self.rows, self.tables, place)
 
@@ -199,40 +197,28 @@ def gathered(
     return CollectiveResult(specs[0].to_toml(), info, rows, tables)
 
 
-def _timeline(result: CollectiveResult, path: Path) -> None:
-    """Write messages for https://ui.perfetto.dev: a process a size, a track a rank."""
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
-        file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
-        file.write(",\n".join(_events(result)).encode())
-        file.write(b"\n]}\n")
-
-
-def _events(result: CollectiveResult) -> Iterator[str]:
-    def event(**fields: Any) -> str:
-        return json.dumps(fields, separators=(",", ":"))
-
+def _timeline(result: CollectiveResult) -> Iterator[str]:
+    """Yield the events of a timeline of messages: a process a size, a track a rank."""
     messages = result.tables["messages"].to_pylist()
     for process, size in enumerate(result.info["sizes"], 1):
-        name = f"{result.title}, {size} B"
-        yield event(ph="M", pid=process, tid=0, name="process_name", args={"name": name})
+        yield from trace_events.process(process, f"{result.title}, {size} B")
         of_size = [message for message in messages if message["size_bytes"] == size]
         ranks: dict[int, list[dict[str, Any]]] = {}
         for message in of_size:
             ranks.setdefault(message["source"], []).append(message)
-        track = 0
+        track = 1
         for rank, sent in sorted(ranks.items()):
             lanes = assign([m["start_ps"] for m in sent], [m["end_ps"] for m in sent])
             label = f"rank {rank}" if rank >= 0 else "all ranks"
             for lane in range(max(lanes) + 1):
-                named = {"name": label + (f" {lane + 1}" if lane else "")}
-                yield event(ph="M", pid=process, tid=track + lane, name="thread_name", args=named)
+                name = label + (f" {lane + 1}" if lane else "")
+                yield from trace_events.track(process, track + lane, name)
             for message, lane in zip(sent, lanes, strict=True):
                 to = f"to {message['destination']}" if rank >= 0 else result.rows[0]["primitive"]
-                yield event(
-                    ph="X", pid=process, tid=track + lane, name=to, cat="exchange",
-                    ts=message["start_ps"] / 1e6,
-                    dur=(message["end_ps"] - message["start_ps"]) / 1e6,
-                    args={"bytes": message["bytes"], "steps": message["steps"],
-                          "waited_us": message["waited_ps"] / 1e6},
-                )  # fmt: skip
+                args = (
+                    f'"bytes":{message["bytes"]},"steps":{message["steps"]},'
+                    f'"waited_us":{message["waited_ps"] / 1e6}'
+                )
+                times = message["start_ps"], message["end_ps"]
+                yield trace_events.span((process, track + lane), times, to, "exchange", args)
             track += max(lanes) + 1

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from lightloom.report.plots import STYLE
+from lightloom.style.figures import legend, page
+from lightloom.style.palette import BLUE, GREEN, ORANGE, PAPER
 
 if TYPE_CHECKING:
     from lightloom.jobs.result import JobsResult
 
-# Colours that remain apart without red or green.
-_COLOURS = {"alone": "#56b4e9", "together": "#d55e00", "apart": "#009e73"}
+_COLOURS = {"alone": BLUE[0], "together": ORANGE[0], "apart": GREEN[0]}
 
 
 def bars(result: JobsResult) -> Figure:
@@ -21,18 +20,16 @@ def bars(result: JobsResult) -> Figure:
     rows = result.rows
     shown = [kind for kind in _COLOURS if rows[0][f"{kind}_s"] is not None]
     width = 0.8 / len(shown)
-    with rc_context(STYLE):
-        figure = Figure((max(4.8, 1.1 * len(rows) + 2), 3.8))
-        figure.set_layout_engine("constrained")
+    with page(max(4.8, 1.1 * len(rows) + 2), 3.8) as figure:
         axes = figure.subplots()
         for at, kind in enumerate(shown):
             places = [number + (at - (len(shown) - 1) / 2) * width for number in range(len(rows))]
             heights = [row[f"{kind}_s"] for row in rows]
-            axes.bar(places, heights, 0.92 * width, color=_COLOURS[kind], label=kind)
+            axes.bar(places, heights, width, color=_COLOURS[kind], label=kind, edgecolor=PAPER)
         axes.set_xticks(range(len(rows)), [row["job"] for row in rows])
-        axes.set_ylabel("an iteration [s]")
+        axes.set_ylabel("iteration time [s]")
         axes.set_ylim(bottom=0)
         axes.set_title(result.title, fontsize=9.5)
         axes.grid(axis="y")
-        axes.legend()
+        legend(figure, axes)
     return figure

@@ -221,8 +221,10 @@ class Made:
             if rows and self.paper.csv == "figure":
                 write_csv(stem.with_suffix(".csv"), [plain(row) for row in rows])
             if self.whole(name) and name.startswith("figure"):
+                from lightloom.style.figures import SAVED
+
                 picture = self.paper.figure(name).draw(rows)
-                picture.savefig(stem.with_suffix(".png"))
+                picture.savefig(stem.with_suffix(".png"), **SAVED)
 
 
 class Reproduction:

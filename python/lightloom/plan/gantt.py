@@ -11,21 +11,19 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from lightloom.document import replacing
 from lightloom.plan.bars import Bar, Line, lines, step_ends
 from lightloom.plan.file import Plan
 from lightloom.plan.terminal import microseconds, size_text
-from lightloom.report.plots import INK, MUTED, STYLE
+from lightloom.style import figures
+from lightloom.style.figures import legend, page
+from lightloom.style.palette import FAILED, INK, MUTED, PAPER, first_looks, ink_on
 
-# Okabe and Ito's hues (2008) but the red of dark times, each beside one that differs in lightness.
-HUES = ("#0072b2", "#e8ac3c", "#00805c", "#b9588f", "#56b4e9", "#7a5c1e", "#5b3cc4", "#8fbc5a")
-DARK = "#d55e00"
+# All hues but orange, which is near that of dark times.
+HUES = [look.light for at, look in enumerate(first_looks(8)) if at != 1]
 # More rows than this are drawn as an even sample of the nodes.
 MOST_ROWS = 128
 
@@ -39,10 +37,8 @@ def gantt(plan: Plan) -> Figure:
         rows = [row for row in rows if row.node is None or row.node % every == 0]
         left_out = f"; one of {every} nodes is drawn"
     by_port = any(row.node is not None for row in rows)
-    with rc_context(STYLE):
-        height = min(1.7 + (0.17 if by_port else 0.62) * len(rows), 14.0)
-        figure = Figure((9.6, height))
-        figure.set_layout_engine("constrained")
+    height = min(1.7 + (0.17 if by_port else 0.62) * len(rows), 14.0)
+    with page(9.6, height) as figure:
         axes = figure.subplots()
         scale, unit = _scale(plan.completion_ps)
         for y, row in enumerate(rows):
@@ -52,15 +48,14 @@ def gantt(plan: Plan) -> Figure:
         axes.set_xlim(0, plan.completion_ps / scale * 1.002)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel(f"time [{unit}]{left_out}")
-        axes.tick_params(length=0)
         handles = [
             Patch(
                 facecolor=HUES[0],
                 label="sends, a colour a peer" if by_port else "sends; number: step",
             ),
-            Patch(facecolor="white", edgecolor=DARK, hatch="////", label="dark (reconfiguration)"),
+            Patch(facecolor=PAPER, edgecolor=FAILED, hatch="////", label="dark (reconfiguration)"),
         ]
-        figure.legend(handles=handles, loc="outside upper right", ncols=2, fontsize=8.5)
+        legend(figure, handles)
         axes.set_title(_title(plan), fontsize=10)
     return figure
 
@@ -73,9 +68,7 @@ def write_png(plan: Plan, path: Path) -> None:
     InputError
         If the file cannot be written.
     """
-    figure = gantt(plan)
-    with replacing(path) as draft:
-        figure.savefig(draft, format="png", metadata={"Software": None})
+    figures.write_png(gantt(plan), path)
 
 
 def _title(plan: Plan) -> str:
@@ -102,27 +95,22 @@ def _draw(axes: Axes, y: int, row: Line, scale: int, plan: Plan, by_port: bool) 
         place = (y - 0.36, 0.72)
         if kind == "send":
             colors = [_hue(bar, by_port) for bar in bars]
-            axes.broken_barh(spans, place, facecolors=colors, edgecolor="white", linewidth=edge)
+            axes.broken_barh(spans, place, facecolors=colors, edgecolor=PAPER, linewidth=edge)
         else:
             axes.broken_barh(
-                spans, place, facecolor="white", edgecolor=DARK, hatch="////", linewidth=edge
+                spans, place, facecolor=PAPER, edgecolor=FAILED, hatch="////", linewidth=edge
             )
         for bar, (start, width) in zip(bars, spans, strict=True):
             share = (bar.end_ps - bar.start_ps) / max(plan.completion_ps, 1)
             if kind == "send" and not by_port and share > 0.022:
                 text = str(bar.step) if share < 0.07 else f"{bar.step}\n{_size(bar.bytes)}"
                 axes.text(start + width / 2, y, text, ha="center", va="center", fontsize=7.5,
-                          color=_ink(_hue(bar, by_port)), linespacing=1.15)  # fmt: skip
+                          color=ink_on(_hue(bar, by_port)), linespacing=1.15)  # fmt: skip
 
 
 def _hue(bar: Bar, by_port: bool) -> str:
     number = int(bar.label.rpartition(" ")[2]) if by_port else bar.step
     return HUES[number % len(HUES)]
-
-
-def _ink(hue: str) -> str:
-    red, green, blue = to_rgb(hue)
-    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.55 else "white"
 
 
 def _size(size: int) -> str:

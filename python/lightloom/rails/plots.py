@@ -6,37 +6,19 @@ pyplot's state. Colours are a scheme's own in every picture; lines differ in the
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lightloom.rails.job import SCHEMES
-from lightloom.rails.runs import BASELINE, Comparison, Scheme
-from lightloom.report.plots import _HEAT, INK, MUTED, STYLE
+from lightloom.rails.runs import Comparison, Scheme
+from lightloom.style.figures import MAP, categories, legend, page
+from lightloom.style.palette import MUTED, named
 
-# Okabe and Ito's hues (2008) and others between them, and a dash pattern each, in the order of the
-# schemes; the last ones wait for schemes to come.
-_STYLES: tuple[tuple[str, Any], ...] = (
-    ("#4d5663", (0, (2.5, 1))),
-    ("#c77f00", (0, (5, 1.5, 1, 1.5))),
-    ("#0072b2", (0, (4, 1.5))),
-    ("#00805c", (0, (1.2, 1.2))),
-    ("#7a5c1e", (0, (8, 2, 1, 2, 1, 2))),
-    ("#5b3cc4", "-"),
-    ("#b9588f", (0, (6, 1.5))),
-    ("#b0413e", (0, (3, 1, 1, 1))),
-    ("#2a7886", (0, (7, 1.5, 2, 1.5))),
-    ("#5f6b1f", (0, (2, 1, 4, 1))),
-    ("#8a4a00", (0, (9, 1.5))),
-    ("#3f4fa3", (0, (1, 2))),
-)
-STYLES = dict(zip(SCHEMES, itertools.cycle(_STYLES), strict=False))
+STYLES = named(SCHEMES)
 # More domains than this are drawn as an even sample of them.
 _MOST_DOMAINS = 32
 
@@ -54,12 +36,10 @@ def all_of(comparison: Comparison) -> dict[str, Figure]:
 def bus_bandwidth(comparison: Comparison) -> Figure:
     """Plot each scheme's bus bandwidth [Gbit/s], and over ECMP's where that ran."""
     rows = comparison.rows
-    with rc_context(STYLE):
-        figure = Figure((6.4, 1.2 + 0.42 * len(rows)))
-        figure.set_layout_engine("constrained")
+    with page(6.4, 1.2 + 0.42 * len(rows)) as figure:
         axes = figure.subplots()
         for y, row in enumerate(rows):
-            axes.barh(y, row.bus_bandwidth_gbps, color=STYLES[row.scheme][0], height=0.68)
+            axes.barh(y, row.bus_bandwidth_gbps, color=STYLES[row.scheme].light, height=0.68)
             gain = f"   {row.gain_over_ecmp:.2f}x" if row.gain_over_ecmp is not None else ""
             text = f" {row.bus_bandwidth_gbps:.3g}{gain}"
             axes.text(row.bus_bandwidth_gbps, y, text, va="center", fontsize=8.5)
@@ -69,7 +49,10 @@ def bus_bandwidth(comparison: Comparison) -> Figure:
             top = rate
             axes.axvline(rate, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
             axes.text(rate, -0.62, "link ", ha="right", va="bottom", fontsize=8, color=MUTED)
-        _categories(axes, [row.scheme for row in rows])
+        categories(axes, [row.scheme for row in rows])
+        axes.set_ylim(top=-0.85)
+        for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+            label.set_fontweight("bold" if row.scheme == "rails" else "normal")
         axes.set_xlim(0, top * 1.2)
         axes.set_xlabel("bus bandwidth [Gbit/s]; number: over ECMP's")
         axes.set_title(str(comparison.job.workload))
@@ -78,32 +61,28 @@ def bus_bandwidth(comparison: Comparison) -> Figure:
 
 def completion(comparison: Comparison) -> Figure:
     """Plot the distribution of transfers' completion times, over the end of RailS's all-to-all."""
-    with rc_context(STYLE):
-        figure = Figure((6.4, 4.2))
-        figure.set_layout_engine("constrained")
+    with page(6.4, 4.2) as figure:
         axes = figure.subplots()
         draw_cdf(axes, comparison.schemes)
         axes.set_title(str(comparison.job.workload))
+        legend(figure, axes)
     return figure
 
 
-def draw_cdf(axes: Axes, schemes: Sequence[Scheme], legend: bool = True) -> None:
+def draw_cdf(axes: Axes, schemes: Sequence[Scheme]) -> None:
     """Draw the distribution of completion times of transfers, over the reference scheme's end."""
     reference = next((s for s in schemes if s.row.scheme == "rails"), schemes[0])
     unit = reference.row.cct_max_s
     for scheme in schemes:
-        color, dashes = STYLES[scheme.row.scheme]
+        look = STYLES[scheme.row.scheme]
         shares = np.linspace(0, 1, len(scheme.ends_ps))
-        axes.plot(scheme.ends_ps / 1e12 / unit, shares, color=color, linestyle=dashes,
+        axes.plot(scheme.ends_ps / 1e12 / unit, shares, color=look.light, linestyle=look.dash,
                   linewidth=1.6, label=scheme.row.scheme)  # fmt: skip
     axes.set_xlim(left=0)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"completion time over {reference.row.scheme}'s all-to-all")
     axes.set_ylabel("share of transfers")
     axes.grid()
-    axes.tick_params(length=0)
-    if legend:
-        axes.legend(loc="lower right", fontsize=8.5)
 
 
 def loads(comparison: Comparison, side: str) -> Figure:
@@ -114,15 +93,12 @@ def loads(comparison: Comparison, side: str) -> Figure:
     side
         ``sender`` or ``receiver``.
     """
-    with rc_context(STYLE):
-        count = len(comparison.schemes)
-        domains = min(comparison.job.domains, _MOST_DOMAINS)
-        figure = Figure((1.2 + 1.75 * count, 1.6 + 0.11 * domains))
-        figure.set_layout_engine("constrained")
+    count = len(comparison.schemes)
+    domains = min(comparison.job.domains, _MOST_DOMAINS)
+    title = f"{comparison.job.workload}: bytes {_done(side)} by each NIC"
+    with page(1.2 + 1.75 * count, 1.6 + 0.11 * domains, title) as figure:
         grid = figure.subplots(1, count, squeeze=False)[0]
         draw_loads(grid, comparison.schemes, side)
-        figure.suptitle(f"{comparison.job.workload}: bytes {_done(side)} by each NIC",
-                        x=0.01, ha="left", fontsize=11, fontweight="bold")  # fmt: skip
     return figure
 
 
@@ -134,7 +110,7 @@ def draw_loads(grid: Sequence[Axes], schemes: Sequence[Scheme], side: str) -> No
     for axes, scheme, matrix in zip(grid, schemes, matrices, strict=True):
         count = len(matrix)
         shown = np.unique(np.linspace(0, count - 1, min(count, _MOST_DOMAINS)).astype(int))
-        image = axes.imshow(matrix[shown] / 2**20, cmap=_HEAT, vmin=0, vmax=top / 2**20,
+        image = axes.imshow(matrix[shown] / 2**20, cmap=MAP, vmin=0, vmax=top / 2**20,
                             aspect="auto", interpolation="nearest")  # fmt: skip
         mse = scheme.row.sender_mse if side == "sender" else scheme.row.receiver_mse
         axes.set_title(f"{scheme.row.scheme}\nMSE {mse:.4f}", fontsize=9, fontweight="normal")
@@ -143,9 +119,8 @@ def draw_loads(grid: Sequence[Axes], schemes: Sequence[Scheme], side: str) -> No
         places = range(0, len(shown), step)
         axes.set_yticks(places, [str(shown[i]) if first else "" for i in places])
         axes.set_xticks(range(0, matrix.shape[1], max(1, matrix.shape[1] // 4)))
-        axes.tick_params(length=0, labelsize=8)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        axes.tick_params(labelsize=8)
+        axes.spines[:].set_visible(False)
         axes.set_xlabel("rail", fontsize=8.5)
     grid[0].set_ylabel("domain", fontsize=8.5)
     figure = grid[0].get_figure()
@@ -161,16 +136,3 @@ def _matrix(scheme: Scheme, side: str) -> npt.NDArray[np.float64]:
 
 def _done(side: str) -> str:
     return "sent" if side == "sender" else "received"
-
-
-def _categories(axes: Axes, names: Sequence[str]) -> None:
-    """Label the bars of a horizontal chart, the first on top."""
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.85)
-    axes.tick_params(length=0)
-    axes.tick_params(axis="y", labelcolor=INK)
-    axes.grid(axis="x")
-    axes.spines["left"].set_visible(False)
-    axes.spines["bottom"].set_visible(False)
-    for label, name in zip(axes.get_yticklabels(), names, strict=True):
-        label.set_fontweight("bold" if name != BASELINE and name == "rails" else "normal")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from lightloom.railx.faults import Allocated, job_text
-from lightloom.report.plots import LINE, MUTED, STYLE
+from lightloom.style.figures import page
+from lightloom.style.palette import FAILED, LINE, MUTED, ORANGE, looks
 
-FAILED = "#d55e00"
-# Okabe and Ito's hues (2008), but red, which is the failed nodes'.
-_HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a7a00", "#5b3cc4")
+# All hues but orange, which is near that of failed nodes.
+_HUES = [look.light for look in islice(looks(), 8) if look.light != ORANGE[0]]
 _FREE, _DROPPED = "#eef1f4", "#c3cad3"
 
 
@@ -22,7 +23,7 @@ def job_colors(count: int) -> list[str]:
     """Return a colour for each of `count` jobs; they repeat after a few.
 
     >>> job_colors(2)
-    ['#0072b2', '#e69f00']
+    ['#0a6cc4', '#00553d']
     """
     return [_HUES[at % len(_HUES)] for at in range(count)]
 
@@ -35,10 +36,8 @@ def grid(found: Allocated) -> Figure:
     for job, color in zip(jobs, colors, strict=True):
         if job is not None:
             pixels[np.ix_(job.rows, job.columns)] = to_rgb(color)
-    with rc_context(STYLE):
-        ratio = found.rows / found.columns
-        figure = Figure((7.5, min(12.0, max(2.5, 6.0 * ratio + 0.8))))
-        figure.set_layout_engine("constrained")
+    ratio = found.rows / found.columns
+    with page(7.5, min(12.0, max(2.5, 6.0 * ratio + 0.8))) as figure:
         axes = figure.subplots()
         axes.imshow(pixels, interpolation="nearest")
         side = max(found.rows, found.columns)
@@ -50,7 +49,7 @@ def grid(found: Allocated) -> Figure:
             axes.set_xticks(np.arange(-0.5, found.columns), minor=True)
             axes.set_yticks(np.arange(-0.5, found.rows), minor=True)
             axes.grid(which="minor", color="white", linewidth=0.5)
-        axes.tick_params(which="both", length=0)
+        axes.tick_params(which="minor", length=0)
         for spine in axes.spines.values():
             spine.set_color(LINE)
         axes.set_xlabel("column of nodes")

@@ -8,26 +8,28 @@ from lightloom.railx.flits import Simulated
 
 
 def curve(made: Simulated, path: Path) -> None:
-    """Draw a curve: latency and accepted load over offered load; unstable points are hollow."""
-    from matplotlib.figure import Figure
+    """Draw a curve: latency and accepted load over offered load, and where they would be equal."""
+    from lightloom.style.figures import legend, page, write_png
+    from lightloom.style.palette import MUTED, first_looks
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    latency, through = figure.subplots(1, 2)
-    offered = [point.offered for point in made.points]
-    stable = [point for point in made.points if not point.unstable]
-    latency.plot(
-        [p.offered for p in stable], [p.mean_latency for p in stable], marker="o", label="mean"
-    )
-    latency.plot(
-        [p.offered for p in stable], [p.p99_latency for p in stable], marker="s", label="99 %"
-    )
-    latency.set(xlabel="offered [flits/cycle/chip]", ylabel="packet latency [cycles]")
-    latency.set_ylim(bottom=0)
-    latency.legend(frameon=False)
-    through.plot(offered, offered, color="0.7", linewidth=1)
-    through.plot(offered, [point.accepted for point in made.points], marker="o")
-    through.set(xlabel="offered [flits/cycle/chip]", ylabel="accepted [flits/cycle/chip]")
-    for axes in (latency, through):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=130)
+    mean, tail, accepted = first_looks(3)
+    with page(9, 3.8) as figure:
+        latency, through = figure.subplots(1, 2)
+        stable = [point for point in made.points if not point.unstable]
+        for look, label, values in (
+            (mean, "mean latency", [point.mean_latency for point in stable]),
+            (tail, "99th percentile", [point.p99_latency for point in stable]),
+        ):
+            latency.plot([p.offered for p in stable], values, color=look.light,
+                         marker=look.marker, linestyle=look.dash, label=label)  # fmt: skip
+        latency.set(xlabel="offered [flits/cycle/chip]", ylabel="packet latency [cycles]")
+        latency.set_ylim(bottom=0)
+        offered = [point.offered for point in made.points]
+        through.plot(offered, offered, color=MUTED, linewidth=1, linestyle=":", label="as offered")
+        through.plot(offered, [point.accepted for point in made.points], color=accepted.light,
+                     marker=accepted.marker, label="accepted")  # fmt: skip
+        through.set(xlabel="offered [flits/cycle/chip]", ylabel="accepted [flits/cycle/chip]")
+        for axes in (latency, through):
+            axes.grid()
+        legend(figure, (latency, through))
+    write_png(figure, path)

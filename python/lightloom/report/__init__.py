@@ -43,6 +43,7 @@ def build_report(
         If a file cannot be written.
     """
     from lightloom.report import html, perfetto, price_map
+    from lightloom.style.figures import SAVED
 
     result = result_dir if isinstance(result_dir, Result) else Result.open(result_dir)
     place = result.directory if out is None else Path(out)
@@ -64,8 +65,7 @@ def build_report(
             figures["queues"] = result.queue_plot
         for name, draw in figures.items():
             written.append(place / f"{name}.png")
-            # Without matplotlib's version in it, so that equal Results give equal files.
-            draw().savefig(written[-1], dpi=160, metadata={"Software": None})
+            draw().savefig(written[-1], **SAVED)
         if result.tasks.num_rows or result.queues.num_rows:
             written.append(place / "timeline.json.gz")
             perfetto.write(result, written[-1])

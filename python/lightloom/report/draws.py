@@ -18,6 +18,7 @@ from lightloom import screen
 from lightloom.draws.spread import SAID
 from lightloom.report.result import Result
 from lightloom.screen import Column
+from lightloom.style import pages
 
 _SPREADS = (
     "iteration_s",
@@ -113,25 +114,12 @@ def section(result: Result) -> str:
     rows = result.rows
     if "draws" in rows[0]:
         decimals = _decimals(max(row["iteration_s_median"] for row in rows))
-        heads = "".join(
-            f'<th scope="col"{" class=t" if column.name else ""}>'
-            f"{text(column.heading).replace(chr(10), '<br>')}</th>"
-            for column in COLUMNS
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td class="t">{text(cell)}</td>' if column.name else f"<td>{text(cell)}</td>"
-                for column, cell in zip(COLUMNS, cells(row, decimals), strict=True)
-            )
-            + "</tr>\n"
-            for row in rows
-        )
+        heads = [pages.Head(column.heading, left=column.name) for column in COLUMNS]
+        body = ([text(cell) for cell in cells(row, decimals)] for row in rows)
         found = (
             '<section aria-labelledby="h-draws"><h2 id="h-draws">How sure it is</h2>'
             f'<p class="note">{text(heading(result))}</p>'
-            '<div class="scroll" tabindex="0" role="region" aria-label="Draws">'
-            f"<table><thead><tr>{heads}</tr></thead><tbody>\n{body}</tbody></table></div></section>"
+            f"{pages.table('Draws', heads, body)}</section>"
         )
     return found
 

@@ -14,13 +14,15 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
 from lightloom.report import draws, packets, packing, price_map
-from lightloom.report.palette import CAUSES, GROUPS, WAIT, fabric_style
 from lightloom.report.result import Result, network_usd
+from lightloom.style import pages
+from lightloom.style.pages import Head
+from lightloom.style.palette import CAUSES, GROUPS, WAIT, Look, fabric_looks
 
 _RUN_COLUMNS = ("run", "fabric", "bandwidth_gbps", "iteration_s", *(c.column for c in CAUSES),
                 "cost_usd", "perf_per_dollar_vs_fat_tree", "pareto")  # fmt: skip
@@ -28,6 +30,29 @@ _WHISKERS = tuple(f"iteration_s_{part}" for part in ("median", "low", "high"))
 
 
 _RATIOS = ("perf_per_network_dollar_vs_fat_tree", "perf_per_cluster_dollar_vs_fat_tree")
+_COMPARISON = (
+    Head("link [Gbps]"), Head("fabric", left=True), Head("iteration [s]"),
+    Head("compute [s]", extra=True), Head("exposed all\u2011to\u2011all [s]", extra=True),
+    Head("other exposed [s]", extra=True), Head("reconfi\u00adguration [s]", extra=True),
+    Head("network cost [M$]"), Head("cluster cost [M$]"),
+    Head("perf. per network $ vs fat-tree", extra=True), Head("perf. per cluster $ vs fat-tree"),
+    Head("k$ per trillion tokens", extra=True), Head("Pareto front", left=True, extra=True),
+)  # fmt: skip
+_TRANSFERS = (
+    Head("kind", left=True), Head("count"), Head("sent"), Head("p50"), Head("p99"), Head("longest"),
+)  # fmt: skip
+_LINKS = (
+    Head("class", left=True), Head("links"), Head("capacity, all"), Head("carried"),
+    Head("mean use"), Head("highest use"),
+)  # fmt: skip
+_MONEY = (
+    Head("run", left=True), Head("item", left=True), Head("count"), Head("each [$]"),
+    Head("total [$]"), Head("each [W]"), Head("from", left=True),
+)  # fmt: skip
+_BILL = (
+    Head("run", left=True), Head("item", left=True), Head("rate [Gbps]"), Head("count"),
+    Head("each [$]"), Head("total [$]"), Head("price from", left=True),
+)  # fmt: skip
 
 
 def render(result: Result) -> str:
@@ -41,7 +66,7 @@ def render(result: Result) -> str:
     notes: list[str] = []
     tasks, kinds = packing.tasks(result, notes)
     demand = packing.demand(result, notes)
-    styles = fabric_style([row["fabric"] for row in result.rows])
+    looks = fabric_looks(row["fabric"] for row in result.rows)
     data = {
         "runs": [
             {name: row[name] for name in _RUN_COLUMNS}
@@ -51,7 +76,7 @@ def render(result: Result) -> str:
             for row in result.rows
         ],
         "causes": [{"column": cause.column, "label": cause.label} for cause in CAUSES],
-        "fabrics": [{"name": name, "mark": style[2]} for name, style in styles.items()],
+        "fabrics": [{"name": name, "mark": look.marker} for name, look in looks.items()],
         "groups": {name: {"label": g.label, "lane": g.lane} for name, g in GROUPS.items()},
         "kinds": kinds,
         "tasks": tasks,
@@ -68,23 +93,27 @@ def render(result: Result) -> str:
             "title": text(result.title),
             "head": text(head),
             "rest": text(rest),
-            "colors": _colors(styles),
-            "css": _asset("page.css"),
+            "css": pages.style(_colors(looks)),
             "kpis": _kpis(result),
             "verdict": draws.verdict(result),
             "draws": draws.section(result) + price_map.section(result),
-            "comparison": _comparison(result),
+            "comparison": pages.framed(
+                "Comparison of runs", _COMPARISON, _comparison(result), sortable=True, look="wide"
+            ),
             "packets": packets.section(result),
-            "cause_legend": _legend((f"c{i}", c.label) for i, c in enumerate(CAUSES)),
-            "group_legend": _legend(
+            "cause_legend": pages.legend((f"c{i}", c.label) for i, c in enumerate(CAUSES)),
+            "group_legend": _PASSES
+            + pages.legend(
                 [
                     *((f"g-{n}", g.label) for n, g in GROUPS.items() if n != "inline"),
                     ("g-wait", WAIT.label),
                 ]
             ),
             "assumed": _assumed(result, notes),
-            "bill": _bill(result),
-            "money": _money(result),
+            "bill": pages.framed("Bill of materials", _BILL, _bill(result), sortable=True),
+            "money": pages.framed("What a buyer pays", _MONEY, _money(result), sortable=True),
+            "transfers": pages.framed("Transfers", _TRANSFERS, "", identity="transfers"),
+            "links": pages.framed("Links", _LINKS, "", identity="links"),
             "spec": text(result.spec_text),
             "data": _script_json(data),
             "js": _asset("page.js") + _asset("page_runs.js"),
@@ -151,32 +180,33 @@ def _comparison(result: Result) -> str:
         fastest, *gains = best[row["bandwidth_gbps"]]
         first = ' class="first" data-first' if rate not in (None, row["bandwidth_gbps"]) else ""
         rate = row["bandwidth_gbps"]
-        lines.append(f"<tr{first}>{_cell(rate, f'{rate:g}')}")
-        lines.append(f'<td class="t">{html.escape(row["fabric"])}</td>')
+        cells = [_cell(rate, f"{rate:g}"), f'<td class="t">{html.escape(row["fabric"])}</td>']
         for column in ("iteration_s", *(cause.column for cause in CAUSES)):
             bold = column == "iteration_s" and row[column] == fastest
             value = f"{row[column]:.{decimals}f}" if row[column] else None
-            lines.append(_cell(row[column], value, bold))
+            cells.append(_cell(row[column], value, bold, extra=column != "iteration_s"))
         for usd in (network_usd(row), row.get("cluster_usd")):
-            lines.append(_cell(usd, None if usd is None else f"{usd / 1e6:.2f}"))
+            cells.append(_cell(usd, None if usd is None else f"{usd / 1e6:.2f}"))
         for name, gain in zip(_RATIOS, gains, strict=True):
             ratio = row.get(name)
             written = None if ratio is None else f"{ratio:.2f}&times;"
-            lines.append(_cell(ratio, written, ratio == gain))
+            cells.append(_cell(ratio, written, ratio == gain, extra=name == _RATIOS[0]))
         usd = row.get("usd_per_trillion_tokens")
-        lines.append(_cell(usd, None if usd is None else f"{usd / 1e3:.1f}"))
+        cells.append(_cell(usd, None if usd is None else f"{usd / 1e3:.1f}", extra=True))
         mark = '<span class="front">● yes</span>' if row["pareto"] else ""
-        lines.append(f'<td class="t" data-v="{int(bool(row["pareto"]))}">{mark}</td></tr>\n')
+        cells.append(f'<td class="t x" data-v="{int(bool(row["pareto"]))}">{mark}</td>')
+        lines.append(f"<tr{first}>{''.join(cells)}</tr>\n")
     return "".join(lines)
 
 
-def _cell(value: float | None, written: str | None, bold: bool = False) -> str:
+def _cell(value: float | None, written: str | None, bold: bool = False, extra: bool = False) -> str:
     if written is None:
         written = '<span class="none">-</span>'
     elif bold:
         written = f"<b>{written}</b>"
     exact = "" if value is None else f"{value!r}"
-    return f'<td data-v="{exact}" title="{exact}">{written}</td>'
+    look = ' class="x"' if extra else ""
+    return f'<td{look} data-v="{exact}" title="{exact}">{written}</td>'
 
 
 def _assumed(result: Result, notes: list[str]) -> str:
@@ -202,16 +232,10 @@ def _assumed(result: Result, notes: list[str]) -> str:
     compute = info.get("compute_origins")
     if isinstance(compute, list) and compute and all(isinstance(c, dict) for c in compute):
         columns = list(dict.fromkeys(str(key) for row in compute for key in row))
-        heads = "".join(f'<th class="t" scope="col">{text(_heading(c))}</th>' for c in columns)
-        body = "".join(
-            "<tr>" + "".join(f'<td class="t">{text(_value(c, row.get(c)))}</td>' for c in columns)
-            + "</tr>" for row in compute
-        )  # fmt: skip
-        parts.append(
-            "<h3>Compute times and their origin</h3>"
-            '<div class="scroll fit" tabindex="0" role="region" aria-label="Compute times">'
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        heads = [Head(_heading(column), left=True) for column in columns]
+        rows = [[text(_value(c, row.get(c))) for c in columns] for row in compute]
+        parts.append("<h3>Compute times and their origin</h3>")
+        parts.append(pages.table("Compute times", heads, rows, look="fit"))
     elif compute is not None:
         parts.append(f"<h3>Compute times</h3><p>{text(_said(compute))}</p>")
     return "".join(parts)
@@ -301,50 +325,16 @@ def _money(result: Result) -> str:
     return "".join(lines)
 
 
-def _legend(entries: Iterable[tuple[str, str]]) -> str:
-    return "".join(
-        f'<li><i style="background: var(--{name})"></i>{html.escape(label)}</li>'
-        for name, label in entries
-    )
+_PASSES = "".join(
+    f'<li><i class="n" style="background: var(--{name}); color: var(--on-{name})">0</i>'
+    f"{name} of a micro-batch, its number</li>"
+    for name in ("forward", "backward")
+)
 
 
-def _colors(styles: Mapping[str, tuple[str, str, str]]) -> str:
-    """Write the palette as CSS variables, once for light and once for dark."""
-    rules = []
-    for theme, side in (("light", 0), ("dark", 1)):
-        colors = dict(_PAGE[theme])
-        colors |= {f"c{i}": (c.light, c.dark)[side] for i, c in enumerate(CAUSES)}
-        colors |= {f"g-{name}": (g.light, g.dark)[side] for name, g in GROUPS.items()}
-        colors["g-wait"] = (WAIT.light, WAIT.dark)[side]
-        colors |= {f"f{i}": style[side] for i, style in enumerate(styles.values())}
-        body = " ".join(f"--{name}: {value};" for name, value in colors.items())
-        selector = ":root" if theme == "light" else 'html[data-theme="dark"]'
-        rules.append(f"{selector} {{ {body} }}")
-    return "\n".join(rules)
-
-
-_PAGE = {
-    "light": {
-        "paper": "#ffffff", "ink": "#1a202b", "muted": "#59626f", "faint": "#8d96a3",
-        "line": "#e3e6eb", "edge": "#b9c0ca", "wash": "#f4f6f8", "focus": "#0058a3",
-        "tip": "#1a202b", "tip-ink": "#f4f6f8", "front": "#00694b",
-        "heat-low": "#edf2f7", "heat-high": "#00558a", "on-high": "#ffffff",
-        "forward": "#e7eaef", "backward": "#4a5362",
-        "on-forward": "#1a202b", "on-backward": "#ffffff",
-        "on-attention": "#1a202b", "on-expert": "#ffffff", "on-compute": "#1a202b",
-        "on-a2a": "#ffffff", "on-inline": "#0d1117",
-    },
-    "dark": {
-        "paper": "#14181f", "ink": "#e8ebf0", "muted": "#a2acba", "faint": "#6d7785",
-        "line": "#2a313c", "edge": "#485262", "wash": "#1d232c", "focus": "#7cc0ff",
-        "tip": "#e8ebf0", "tip-ink": "#1a202b", "front": "#4fd0a4",
-        "heat-low": "#202733", "heat-high": "#6cbcf5", "on-high": "#0d1117",
-        "forward": "#c3cad4", "backward": "#343d4b",
-        "on-forward": "#14181f", "on-backward": "#e8ebf0",
-        "on-attention": "#ffffff", "on-expert": "#14181f", "on-compute": "#ffffff",
-        "on-a2a": "#0d1117", "on-inline": "#0d1117",
-    },
-}  # fmt: skip
+def _colors(looks: Mapping[str, Look]) -> list[tuple[str, tuple[str, str]]]:
+    """Return the variables of fabrics and their colours."""
+    return [(f"f{i}", (look.light, look.dark)) for i, look in enumerate(looks.values())]
 
 
 def _asset(name: str) -> str:

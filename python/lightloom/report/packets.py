@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lightloom.report.result import Result
+from lightloom.style import pages
+from lightloom.style.palette import first_looks
 from lightloom.units import Time
 
 if TYPE_CHECKING:
@@ -78,27 +80,24 @@ def fullest(result: Result, run: str, most: int = SHOWN) -> list[Queue]:
 
 def queue_plot(result: Result, run: str | None = None) -> Figure:
     """Plot the fullest queues of a run [KiB] over time [ms]."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from lightloom.report.plots import STYLE
+    from lightloom.style.figures import legend, page
 
     name = run or sampled(result) or result.run_names[0]
-    with rc_context(STYLE):
-        figure = Figure((7.2, 3.6))
-        figure.set_layout_engine("constrained")
+    with page(7.2, 3.6) as figure:
         axes = figure.subplots()
-        for queue in fullest(result, name):
+        queues = fullest(result, name)
+        for queue, look in zip(queues, first_looks(len(queues)), strict=True):
             times = [at / 1e9 for at, _ in queue.points]
             sizes = [queued / 1024 for _, queued in queue.points]
-            axes.step(times, sizes, where="post", linewidth=0.9, label=queue.name)
+            axes.step(times, sizes, where="post", linewidth=1.0, color=look.light,
+                      linestyle=look.dash, label=queue.name)  # fmt: skip
         axes.set_title(f"{name}: fullest queues")
         axes.set_xlabel("time [ms]")
         axes.set_ylabel("queued [KiB]")
         axes.set_ylim(bottom=0)
         axes.grid(axis="y")
         if axes.lines:
-            axes.legend(loc="upper right", fontsize=7.5)
+            legend(figure, axes)
     return figure
 
 
@@ -171,7 +170,22 @@ def _reordering(reorder: pa.Table) -> str:
 def _picture(result: Result, run: str) -> str:
     """Draw the fullest queues of a run as a picture that needs no script."""
     queues = fullest(result, run)
-    wide, high, left, low = 860, 200, 70, 22
+    names = [(f"s{at}", queue.name) for at, queue in enumerate(queues)]
+    drawn = "".join(_queues(queues, wide, look) for wide, look in ((860, "w"), (270, "n")))
+    colors = " ".join(
+        f"--s{at}: light-dark({look.light}, {look.dark});"
+        for at, look in enumerate(first_looks(len(queues)))
+    )
+    return (
+        f'<div style="{colors}"><h3>Queues of {html.escape(run)}</h3>'
+        '<p class="note">The fullest, as sampled. All samples are in queues.parquet and '
+        f'timeline.json.gz.</p><ul class="legend">{pages.legend(names)}</ul>{drawn}</div>'
+    )
+
+
+def _queues(queues: list[Queue], wide: int, look: str) -> str:
+    """Draw queues over time, so many pixels wide."""
+    high, left, low = 200, 76, 36
     end = max(max(at for at, _ in queue.points) for queue in queues) or 1
     top = max(max(queued for _, queued in queue.points) for queue in queues) or 1
     lines = []
@@ -183,24 +197,20 @@ def _picture(result: Result, run: str) -> str:
             points.append(f"{x:.1f},{high - level / top * high:.1f}")
             points.append(f"{x:.1f},{high - queued / top * high:.1f}")
             level = queued
-        opacity = 1 - 0.09 * at
         lines.append(
-            f'<polyline fill="none" stroke="var(--f0, currentColor)" stroke-width="1" '
-            f'stroke-opacity="{opacity:.2f}" points="{" ".join(points)}">'
-            f"<title>{html.escape(queue.name)}</title></polyline>"
+            f'<polyline fill="none" stroke="var(--s{at})" stroke-width="1.2" '
+            f'points="{" ".join(points)}"><title>{html.escape(queue.name)}</title></polyline>'
         )
-    names = ", ".join(html.escape(queue.name) for queue in queues)
     return (
-        f'<h3>Queues of {html.escape(run)}</h3><p class="note">The fullest, as sampled: {names}. '
-        "All samples are in queues.parquet and timeline.json.gz.</p>"
-        f'<svg viewBox="0 -12 {left + wide + 10} {high + low + 14}" role="img" '
-        f'aria-label="Fullest queues over time" font-size="11" fill="currentColor">'
-        f'<path d="M{left} 0V{high}H{left + wide}" fill="none" stroke="currentColor" '
-        'stroke-opacity="0.4"/>'
+        f'<svg class="chart {look}" viewBox="0 -12 {left + wide + 10} {high + low + 14}" '
+        'role="img" aria-label="Bytes in the fullest queues over time">'
+        f'<path class="axis" d="M{left} 0V{high}H{left + wide}" fill="none"/>'
         f'<text x="{left - 6}" y="4" text-anchor="end">{top / 1024:.4g} KiB</text>'
         f'<text x="{left - 6}" y="{high}" text-anchor="end">0</text>'
         f'<text x="{left + wide}" y="{high + 16}" text-anchor="end">{end / 1e9:.4g} ms</text>'
-        f'<text x="{left}" y="{high + 16}">0</text>{"".join(lines)}</svg>'
+        f'<text x="{left}" y="{high + 16}">0</text>'
+        f'<text x="{left + wide / 2}" y="{high + 32}" text-anchor="middle">time</text>'
+        f"{''.join(lines)}</svg>"
     )
 
 
@@ -219,21 +229,8 @@ def _thinned(
 
 
 def _table(label: str, heads: list[str], rows: list[list[Any]]) -> str:
-    head = "".join(
-        f'<th scope="col"{_side(i)}>{html.escape(name)}</th>' for i, name in enumerate(heads)
-    )
-    body = "".join(
-        "<tr>" + "".join(f"<td{_side(i)}>{_cell(v)}</td>" for i, v in enumerate(row)) + "</tr>\n"
-        for row in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(label)}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n"
-    )
-
-
-def _side(column: int) -> str:
-    return ' class="t"' if column == 0 else ""
+    columns = [pages.Head(name, left=not at) for at, name in enumerate(heads)]
+    return pages.table(label, columns, [[_cell(value) for value in row] for row in rows])
 
 
 def _cell(value: Any) -> str:

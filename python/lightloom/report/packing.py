@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lightloom.report.palette import group_of
 from lightloom.report.result import Result
+from lightloom.style.palette import group_of
 
 # What may travel packed in the page [bytes of text]; the rest of a page is well below 0.5 MB.
 TASK_BUDGET = 1_700_000

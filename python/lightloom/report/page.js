@@ -123,6 +123,27 @@ function ticks(top, wanted) {
   return Array.from({ length: Math.floor(top / step * 1.0001) + 1 }, (_, i) => i * step);
 }
 
+// Where labels of points have room: over no mark and no other label; what has none is left out. As style/labels.py does.
+function placed(points, area, mark = 7, height = 13) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = "12px system-ui, sans-serif";
+  const meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  const marks = points.map(({ x, y }) => ({ left: x - mark, right: x + mark, top: y - mark, bottom: y + mark }));
+  const used = [];
+  for (const { x, y, text } of points) {
+    const width = pen.measureText(text).width + 4;
+    const others = marks.filter((m) => !(m.left <= x && x <= m.right && m.top <= y && y <= m.bottom));
+    const places = [0.8, 1.6, 2.6].flatMap((away) => [[1, -1], [1, 1], [-1, -1], [-1, 1], [0, -1], [0, 1], [1, 0], [-1, 0]].map(([right, down]) => {
+      const middle = x + right * (width / 2 + away * mark), level = y + down * (height / 2 + away * mark);
+      return { text, middle, left: middle - width / 2, right: middle + width / 2, top: level - height / 2, bottom: level + height / 2 };
+    }));
+    const found = places.find((box) => box.left >= area.left && box.right <= area.right && box.top >= area.top && box.bottom <= area.bottom
+      && ![...used, ...others].some((other) => meets(box, other)));
+    if (found) used.push(found);
+  }
+  return used;
+}
+
 function drawPareto() {
   const rows = DATA.runs.filter((row) => row.cost_usd !== null);
   const host = $("pareto");
@@ -155,14 +176,9 @@ function drawPareto() {
     const front = rows.filter((row) => row.pareto).sort((a, b) => a.cost_usd - b.cost_usd || b.iteration_s - a.iteration_s);
     if (front.length) chart.append(make("path", { class: "front-line",
       d: front.map((row, i) => (i ? `H${x(row.cost_usd)}V${y(row.iteration_s)}` : `M${x(row.cost_usd)} ${y(row.iteration_s)}`)).join("") }));
-    // One label for points that fall together.
-    const labels = [];
-    for (const row of rows) {
-      const near = labels.find((label) => Math.abs(label.x - x(row.cost_usd)) < 26 && Math.abs(label.y - y(row.iteration_s)) < 12);
-      if (near) near.rates.add(row.bandwidth_gbps);
-      else labels.push({ x: x(row.cost_usd), y: y(row.iteration_s), rates: new Set([row.bandwidth_gbps]) });
-    }
-    for (const label of labels) chart.append(make("text", { x: Math.min(label.x + 8, width - 60 + edge.right), y: label.y - 8, "aria-hidden": "true" }, [...label.rates].sort((a, b) => a - b).join(", ")));
+    const area = { left: edge.left, right: width, top: 14, bottom: height - edge.bottom };
+    for (const label of placed(rows.map((row) => ({ x: x(row.cost_usd), y: y(row.iteration_s), text: String(row.bandwidth_gbps) })), area))
+      chart.append(make("text", { class: "rate", x: label.middle, y: label.bottom - 3, "text-anchor": "middle", "aria-hidden": "true" }, label.text));
     // Hollow marks are larger and on top, so that they ring what they fall together with.
     for (const row of [...rows].sort((a, b) => b.pareto - a.pareto)) {
       const point = make("path", { class: "point", "data-fabric": row.fabric, d: MARKS[DATA.fabrics.find((f) => f.name === row.fabric).mark],

@@ -57,21 +57,37 @@ async function drawHeat() {
     for (let i = 0; i < table.length; i++) if (table.layer[i] === Number(layer.value) && table.micro_batch[i] === mb)
       rows.push({ source: table.source[i], destination: table.destination[i], bytes: table.bytes[i], circuits: table.circuits[i] });
     const servers = distinct(rows.flatMap((row) => [row.source, row.destination]));
-    const total = rows.reduce((sum, row) => sum + row.bytes, 0);
-    const most = rows.reduce((a, b) => (b.bytes > a.bytes ? b : a));
+    // What a server's GPUs send each other stays on its scale-up network.
+    const inside = rows.filter((row) => row.source === row.destination).reduce((sum, row) => sum + row.bytes, 0);
+    const between = rows.filter((row) => row.source !== row.destination);
+    const total = between.reduce((sum, row) => sum + row.bytes, 0);
+    const most = between.reduce((a, b) => (b.bytes > a.bytes ? b : a), { source: 0, destination: 0, bytes: 0 });
     const [unit, scale] = UNITS.find(([, scale]) => most.bytes >= 10 * scale) ?? ["B", 1];
-    const lit = rows.some((row) => row.circuits > 0);
-    $("heat-said").textContent = `${servers.length} servers, ${bytes(total)} between them; the busiest pair, ${most.source} to ${most.destination}, carries ${percent(most.bytes / total)}.`
+    const lit = between.some((row) => row.circuits > 0);
+    $("heat-said").textContent = `${servers.length} servers, ${bytes(total)} between them${total ? `; the busiest pair, ${most.source} to ${most.destination}, carries ${percent(most.bytes / total)}` : ""}.`
+      + (inside ? ` ${bytes(inside)} more stay within servers, and off this picture.` : "")
       + (lit ? "" : " This fabric sets no circuits: everything goes through packet switches.");
     const whole = make("div", { class: "pair" },
-      make("div", {}, make("h3", {}, `demand [${unit}]`), matrix(rows, servers, "bytes", (n) => (n >= 10 * scale ? String(Math.round(n / scale)) : round(n / scale, 2)))),
-      make("div", {}, make("h3", {}, "circuits chosen for it"), matrix(rows, servers, "circuits", (n) => (n ? String(n) : ""))));
+      make("div", {}, make("h3", {}, `demand between servers [${unit}]`), matrix(between, servers, "bytes", (n) => (n >= 10 * scale ? String(Math.round(n / scale)) : round(n / scale, 2)))),
+      make("div", {}, make("h3", {}, "circuits chosen for it [count]"), matrix(between, servers, "circuits", (n) => (n ? String(n) : ""))));
     $("heat").replaceChildren(whole);
   };
   run.addEventListener("change", pick);
   layer.addEventListener("change", batches);
   batch.addEventListener("input", draw);
   await pick();
+  redraw.push(draw);
+}
+
+// A colour between the least and the most, and black or white, whichever contrasts more with it.
+function shade(share) {
+  const [low, high] = ["--heat-low", "--heat-high"].map((name) => [1, 3, 5].map((at) => parseInt(css(name).slice(at, at + 2), 16)));
+  return low.map((value, i) => Math.round(value + (high[i] - value) * share));
+}
+function inkOn(color) {
+  const [r, g, b] = color.map((part) => part / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  const light = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  return 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#ffffff" : "#000000";
 }
 
 function matrix(rows, servers, column, write) {
@@ -90,14 +106,14 @@ function matrix(rows, servers, column, write) {
     // Numbers of circuits are small and flat: a paler scale keeps the demand in front.
     const share = row[column] / top * (column === "circuits" ? 0.72 : 1), i = servers.indexOf(row.source), j = servers.indexOf(row.destination);
     const square = make("rect", { class: "cell", x: edge + j * cell, y: edge + i * cell, width: cell, height: cell, rx: 3, "data-pair": `${i} ${j}`,
-      fill: `color-mix(in oklab, var(--heat-high) ${(share * 100).toFixed(1)}%, var(--heat-low))`, tabindex: servers.length > 12 ? -1 : 0, role: "img" });
+      fill: `rgb(${shade(share)})`, tabindex: servers.length > 12 ? -1 : 0, role: "img" });
     explain(square, `server ${row.source} → server ${row.destination}`, [`${bytes(row.bytes)} (${exact(row.bytes)} bytes)`, `${row.circuits} circuit${row.circuits === 1 ? "" : "s"}`]);
     const mark = (on) => () => document.querySelectorAll(`#heat [data-pair="${i} ${j}"]`).forEach((node) => node.classList.toggle("on", on));
     for (const [event, on] of [["pointerenter", true], ["pointerleave", false], ["focus", true], ["blur", false]]) square.addEventListener(event, mark(on));
     chart.append(square);
     if (cell > 28) {
       chart.append(make("text", { x: edge + (j + 0.5) * cell, y: edge + (i + 0.5) * cell + 4, "text-anchor": "middle", "pointer-events": "none", "aria-hidden": "true",
-        style: `fill: var(${share > 0.5 ? "--on-high" : "--ink"})` }, write(row[column])));
+        style: `fill: ${inkOn(shade(share))}` }, write(row[column])));
     }
   }
   return chart;

@@ -7,44 +7,18 @@ pyplot's state or its style. Bars add up to the iteration exactly, as the table'
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from lightloom.errors import InputError
-from lightloom.report.palette import CAUSES, fabric_style
 from lightloom.report.result import Result, network_usd
-
-INK, MUTED, LINE = "#1f2530", "#5f6875", "#d9dde3"
-_HEAT = LinearSegmentedColormap.from_list("demand", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": LINE,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": LINE,
-    "grid.linewidth": 0.7,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "legend.frameon": False,
-    "savefig.dpi": 160,
-    # A name with dollar signs is a name.
-    "text.parse_math": False,
-}
+from lightloom.style.figures import MAP, categories, fields, label_points, legend, number, page
+from lightloom.style.palette import CAUSES, INK, MUTED, PAPER, fabric_looks
 
 
 def bars(result: Result) -> Figure:
@@ -58,9 +32,7 @@ def bars(result: Result) -> Figure:
     tallest = max(sum(row["bandwidth_gbps"] == rate for row in rows) for rate in rates)
     columns = min(4, len(rates))
     lines = -(-len(rates) // columns)
-    with rc_context(STYLE):
-        figure = Figure((max(5.5, 1.6 + 2.3 * columns), 1.5 + lines * (0.55 + 0.34 * tallest)))
-        figure.set_layout_engine("constrained")
+    with page(max(5.5, 1.6 + 2.3 * columns), 1.5 + lines * (0.55 + 0.34 * tallest)) as figure:
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False)
         longest = max(max(row["iteration_s"], row.get("iteration_s_high") or 0) for row in rows)
         longest = longest or 1.0
@@ -71,7 +43,8 @@ def bars(result: Result) -> Figure:
             left = np.zeros(len(some))
             for cause in CAUSES:
                 width = np.array([row[cause.column] for row in some])
-                axes.barh(range(len(some)), width, left=left, color=cause.light, height=0.72)
+                axes.barh(range(len(some)), width, left=left, color=cause.light, height=0.72,
+                          edgecolor=PAPER, linewidth=0.6)  # fmt: skip
                 left += width
             for y, row in enumerate(some):
                 text = f"{row['iteration_s']:.{decimals}f}"
@@ -80,23 +53,16 @@ def bars(result: Result) -> Figure:
                 if "iteration_s_median" in row:
                     _whisker(axes, y, *(row[f"iteration_s_{p}"] for p in ("low", "median", "high")))
             first = place % columns == 0
-            axes.set_yticks(range(len(some)), [row["fabric"] if first else "" for row in some])
+            categories(axes, [row["fabric"] if first else "" for row in some])
             for label in axes.get_yticklabels():
                 label.set_parse_math(False)
             axes.set_xlim(0, longest * 1.14)
             axes.set_ylim(tallest - 0.4, -0.6)
             axes.set_title(f"{rate:g} Gbps")
-            axes.tick_params(length=0)
-            axes.tick_params(axis="y", labelcolor=INK)
-            axes.grid(axis="x")
-            axes.spines["left"].set_visible(False)
-            axes.spines["bottom"].set_visible(False)
         for place in range(len(rates), lines * columns):
             grid[place // columns][place % columns].set_visible(False)
         figure.supxlabel("iteration time [s]", fontsize=9.5)
-        patches = [Patch(color=cause.light, label=cause.label) for cause in CAUSES]
-        figure.legend(handles=patches, loc="outside upper left", ncols=len(CAUSES),
-                      handlelength=0.9, handleheight=0.9, columnspacing=1.6)  # fmt: skip
+        legend(figure, [Patch(color=cause.light, label=cause.label) for cause in CAUSES])
     return figure
 
 
@@ -115,16 +81,14 @@ def pareto(result: Result) -> Figure:
     rows = [
         {**row, "cost_usd": usd} for row in result.rows if (usd := network_usd(row)) is not None
     ]
-    styles = fabric_style([row["fabric"] for row in rows])
-    with rc_context(STYLE):
-        figure = Figure((7.2, 4.6))
-        figure.set_layout_engine("constrained")
+    looks = fabric_looks(row["fabric"] for row in rows)
+    with page(7.2, 4.6) as figure:
         axes = figure.subplots()
         steps = sorted((row["cost_usd"] / 1e6, row["iteration_s"]) for row in rows if row["pareto"])
         if steps:
             x, y = zip(*steps, strict=True)
             axes.step(x, y, where="post", color=INK, linewidth=1.2, alpha=0.55, zorder=1)
-        for name, (color, _, marker) in styles.items():
+        for name, (color, _, marker, _dash) in looks.items():
             some = sorted((r for r in rows if r["fabric"] == name), key=lambda r: r["cost_usd"])
             cost = [row["cost_usd"] / 1e6 for row in some]
             time = [row["iteration_s"] for row in some]
@@ -144,13 +108,14 @@ def pareto(result: Result) -> Figure:
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.grid()
-        _label_rates(axes, rows)
-        axes.tick_params(length=0)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(6, len(labels) or 1),
-                      columnspacing=1.4, handletextpad=0.3)  # fmt: skip
         axes.set_title("filled: on the Pareto front; numbers: link rate [Gbps]", fontsize=9,
                        fontweight="normal", color=MUTED)  # fmt: skip
+        legend(figure, axes)
+        label_points(
+            axes,
+            [(row["cost_usd"] / 1e6, row["iteration_s"]) for row in rows],
+            [f"{row['bandwidth_gbps']:g}" for row in rows],
+        )
     return figure
 
 
@@ -158,6 +123,8 @@ def heatmap(
     result: Result, run: str | None = None, layer: int | None = None, micro_batch: int | None = None
 ) -> Figure:
     """Plot the bytes between a region's servers in one all-to-all, beside its circuits.
+
+    The diagonal is empty: what a server's GPUs send each other stays on its scale-up network.
 
     Parameters
     ----------
@@ -195,17 +162,11 @@ def heatmap(
     matrix = np.zeros((2, len(servers), len(servers)))
     matrix[0][at] = size / 2**20
     matrix[1][at] = circuits
-    with rc_context(STYLE):
-        figure = Figure((9.2, 4.4))
-        figure.set_layout_engine("constrained")
+    name = f"{key['run']}: layer {key['layer']}, micro-batch {key['micro_batch']}, "
+    with page(9.2, 4.4, f"{name}stage {key['stage']}") as figure:
         left, right = figure.subplots(1, 2)
-        _matrix(left, matrix[0], servers, "demand [MiB]", "{:,.0f}", True)
-        _matrix(right, matrix[1], servers, "circuits", "{:.0f}", False)
-        figure.suptitle(
-            f"{key['run']}: layer {key['layer']}, micro-batch {key['micro_batch']}, "
-            f"stage {key['stage']}",
-            x=0.01, ha="left", fontsize=11, fontweight="bold",
-        )  # fmt: skip
+        _matrix(left, matrix[0], servers, "demand between servers [MiB]", "{:,.0f}", True)
+        _matrix(right, matrix[1], servers, "circuits [count]", "{:.0f}", False)
     return figure
 
 
@@ -214,41 +175,20 @@ def _matrix(
     write: str, gradual: bool,
 ) -> None:  # fmt: skip
     """Draw a square of server pairs, with its numbers where there is room for them."""
-    top = values.max() or 1.0
-    # A server's traffic with itself stays on its scale-up network.
     shown = np.where(np.eye(len(servers), dtype=bool), np.nan, values)
-    axes.imshow(shown, cmap=_HEAT, vmin=0, vmax=top if gradual else top * 1.15)
+    top = float(np.nanmax(shown)) if len(servers) > 1 else 0.0
+    top = top or 1.0
+    image = axes.imshow(shown, cmap=MAP, vmin=0, vmax=top if gradual else top * 1.15)
     if len(servers) <= 12:
-        for (row, column), value in np.ndenumerate(values):
-            if row != column and (value or gradual):
-                axes.text(column, row, write.format(value), ha="center", va="center", fontsize=8.5,
-                          color="white" if value > top * 0.5 else INK)  # fmt: skip
+        for (row, column), value in np.ndenumerate(shown):
+            if value > 0 or (value == 0 and gradual):
+                shade = image.cmap(image.norm(value))
+                number(axes, column, row, write.format(value), shade, 8.5)
     step = -(-len(servers) // 16)
     ticks = range(0, len(servers), step)
     axes.set_xticks(ticks, [str(servers[i]) for i in ticks])
     axes.set_yticks(ticks, [str(servers[i]) for i in ticks])
-    axes.set_xticks(np.arange(len(servers) + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(len(servers) + 1) - 0.5, minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.5)
-    axes.tick_params(which="both", length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    fields(axes, len(servers), len(servers))
     axes.set_xlabel("destination server")
     axes.set_ylabel("source server")
     axes.set_title(title)
-
-
-def _label_rates(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    """Write each point's link rate beside it, once for points that fall together."""
-    labels: list[tuple[npt.NDArray[np.float64], float, float, set[float]]] = []
-    for row in rows:
-        x, y, rate = row["cost_usd"] / 1e6, row["iteration_s"], row["bandwidth_gbps"]
-        at = axes.transData.transform((x, y))
-        near = [rates for other, _, _, rates in labels if (abs(at - other) < (34, 14)).all()]
-        if near:
-            near[0].add(rate)
-        else:
-            labels.append((at, x, y, {rate}))
-    for _, x, y, rates in labels:
-        text = ", ".join(f"{rate:g}" for rate in sorted(rates))
-        axes.annotate(text, (x, y), (6, 6), textcoords="offset points", fontsize=7.5, color=MUTED)

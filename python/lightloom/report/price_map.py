@@ -10,15 +10,15 @@ from __future__ import annotations
 import html
 from typing import NamedTuple
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Polygon
 from matplotlib.ticker import MaxNLocator
 
 from lightloom.errors import InputError
-from lightloom.report.palette import fabric_style
-from lightloom.report.plots import INK, MUTED, STYLE
 from lightloom.report.result import Result
+from lightloom.style import pages
+from lightloom.style.figures import legend, page
+from lightloom.style.palette import INK, MUTED, PAPER, fabric_looks
 from lightloom.verdict import Offer, Region, Verdict, regions
 from lightloom.verdict.sentence import usd
 
@@ -81,27 +81,25 @@ def price_map(result: Result) -> Figure:
         If there is nothing to compare, or a price is missing.
     """
     found = mapped(result)
-    styles = fabric_style(list(dict.fromkeys(row["fabric"] for row in result.rows)))
+    looks = fabric_looks(row["fabric"] for row in result.rows)
     rate = f"{found.winner.bandwidth_gbps:g} Gbps"
-    with rc_context(STYLE):
-        figure = Figure((7.2, 5.0))
-        figure.set_layout_engine("constrained")
+    with page(7.2, 5.0) as figure:
         axes = figure.subplots()
         for region in found.regions:
             corners = [(x * found.gpu_usd / 1e3, y * found.port_usd) for x, y in region.corners]
             axes.add_patch(
-                Polygon(corners, facecolor=styles[region.fabric][0], edgecolor="white",
-                        linewidth=1.2, alpha=0.85)
+                Polygon(corners, facecolor=looks[region.fabric].light, edgecolor=PAPER,
+                        linewidth=1.2)
             )  # fmt: skip
             if _has_room(region, found):
                 x, y = region.middle
                 axes.text(x * found.gpu_usd / 1e3, y * found.port_usd, region.run, ha="center",
-                          va="center", color="white", fontsize=8.5, fontweight="bold")  # fmt: skip
+                          va="center", color=PAPER, fontsize=8.5, fontweight="bold")  # fmt: skip
         here = found.gpu_usd / 1e3, found.port_usd
-        axes.plot(*here, marker="o", markersize=9, color="white", markeredgecolor=INK, mew=2)
+        axes.plot(*here, marker="o", markersize=9, color=PAPER, markeredgecolor=INK, mew=2)
         axes.annotate(f"here: {usd(found.gpu_usd)}, {usd(found.port_usd)}", here, (9, 9),
                       textcoords="offset points", fontsize=8.5, color=INK,
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 2})  # fmt: skip
+                      bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 2})  # fmt: skip
         axes.set_xlim(0, found.widest * found.gpu_usd / 1e3)
         axes.set_ylim(0, found.highest * found.port_usd)
         axes.xaxis.set_major_locator(MaxNLocator(8))
@@ -110,83 +108,95 @@ def price_map(result: Result) -> Figure:
         axes.set_title("who has most performance per cluster dollar", fontsize=9,
                        fontweight="normal", color=MUTED)  # fmt: skip
         names = dict.fromkeys(region.fabric for region in found.regions)
-        patches = [Patch(color=styles[name][0], label=name) for name in names]
-        figure.legend(handles=patches, loc="outside upper left", ncols=min(6, len(patches)),
-                      handlelength=0.9, handleheight=0.9, columnspacing=1.6)  # fmt: skip
+        legend(figure, [Patch(color=looks[name].light, label=name) for name in names])
     return figure
 
 
-_WIDE, _HIGH, _LEFT, _FOOT = 640.0, 380.0, 64.0, 46.0
-
-
 def section(result: Result) -> str:
-    """Write the page's section with the picture, drawn by the page itself; else nothing."""
+    """Write the page's section with the picture, drawn by the page itself; else nothing.
+
+    It is drawn twice, for a wide window and for a phone; the style sheet shows one.
+    """
     if not of_interest(result):
         return ""
     found = mapped(result)
     names = list(dict.fromkeys(row["fabric"] for row in result.rows))
+    said = (
+        "Most performance per cluster dollar, at other prices of GPUs and of packet switch ports; "
+        "ports of other rates in proportion. All else stays as it is."
+    )
+    winners = dict.fromkeys(region.fabric for region in found.regions)
+    entries = pages.legend((f"f{names.index(name)}", name) for name in winners)
+    drawn = _drawn(found, names, 640.0, "w") + _drawn(found, names, 270.0, "n")
+    return (
+        '<section aria-labelledby="h-prices"><h2 id="h-prices">What would reverse it</h2>'
+        f'<p class="note">{said}</p><ul class="legend">{entries}</ul>{drawn}</section>'
+    )
+
+
+_LEFT, _TOP, _FOOT = 64.0, 26.0, 46.0
+
+
+def _drawn(found: Map, names: list[str], wide: float, look: str) -> str:
+    """Draw the picture so many pixels wide; how it is reversed is said in the verdict, too."""
+    high = 380.0 if wide > 400 else 300.0
 
     def at(x: float, y: float) -> tuple[float, float]:
-        return _LEFT + x / found.widest * _WIDE, 10 + _HIGH - y / found.highest * _HIGH
+        return _LEFT + x / found.widest * wide, _TOP + high - y / found.highest * high
 
     parts = []
     for region in found.regions:
         corners = " ".join("{:.1f},{:.1f}".format(*at(*corner)) for corner in region.corners)
-        color = f"var(--f{names.index(region.fabric)})"
         parts.append(
-            f'<polygon points="{corners}" fill="{color}" stroke="var(--paper)">'
-            f"<title>{html.escape(region.run)}</title></polygon>"
+            f'<polygon points="{corners}" fill="var(--f{names.index(region.fabric)})" '
+            f'stroke="var(--paper)"><title>{html.escape(region.run)}</title></polygon>'
         )
-        if _has_room(region, found):
+        if _has_room(region, found, wide / 640):
             x, y = at(*region.middle)
             parts.append(
-                f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" style="fill: var(--paper); '
-                f'font-weight: 600">{html.escape(region.run)}</text>'
+                f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" class="within">'
+                f"{html.escape(region.run)}</text>"
             )
-    for price in _ticks(found.widest * found.gpu_usd / 1e3):
+    for price in _ticks(found.widest * found.gpu_usd / 1e3, 7 if wide > 400 else 4):
         x = at(price * 1e3 / found.gpu_usd, 0)[0]
+        text = f"{price:,.6g}"
         parts.append(
-            f'<text x="{x:.1f}" y="{_HIGH + 27:.1f}" text-anchor="middle">{price:,.6g}</text>'
+            f'<text x="{x:.1f}" y="{_TOP + high + 17:.1f}" text-anchor="middle">{text}</text>'
         )
-    for price in _ticks(found.highest * found.port_usd):
+    for price in _ticks(found.highest * found.port_usd, 7):
         y = at(0, price / found.port_usd)[1] + 4
         parts.append(f'<text x="{_LEFT - 8:.1f}" y="{y:.1f}" text-anchor="end">{price:,.6g}</text>')
     x, y = at(1, 1)
     here = html.escape(f"here: {usd(found.gpu_usd)}, {usd(found.port_usd)}")
-    width, height = _WIDE + _LEFT + 20, _HIGH + _FOOT + 10
+    width, height = wide + _LEFT + 20, _TOP + high + _FOOT
+    rate = f"{found.winner.bandwidth_gbps:g} Gbps"
     parts.append(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--paper)" stroke="var(--ink)" '
-        f'stroke-width="2"></circle><text x="{x + 10:.1f}" y="{y - 9:.1f}" style="fill: '
-        f"var(--ink); font-weight: 600; paint-order: stroke; stroke: var(--paper); "
-        f'stroke-width: 4px">{here}</text>'
-        f'<text x="{_LEFT + _WIDE:.1f}" y="{height - 4:.1f}" text-anchor="end">'
-        "price of a GPU with its share of the server [thousand US dollars] &rarr;</text>"
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="here"></circle>'
+        f'<text x="{x + 10:.1f}" y="{y - 9:.1f}" class="here">{here}</text>'
+        f'<text x="0" y="12">&uarr; a packet switch port at {rate} [US dollars]</text>'
+        f'<text x="{_LEFT + wide:.1f}" y="{height - 6:.1f}" text-anchor="end">'
+        "a GPU with its share of the server [thousand US dollars] &rarr;</text>"
     )
-    rate = f"{found.winner.bandwidth_gbps:g}"
-    said = (
-        "Most performance per cluster dollar, at other prices of GPUs and of packet switch ports; "
-        f"upwards: a port at {rate} Gbps [US dollars], ports of other rates in proportion. All "
-        "else stays as it is."
-    )
+    wins = "; ".join(dict.fromkeys(region.run for region in found.regions))
     return (
-        '<section aria-labelledby="h-prices"><h2 id="h-prices">What would reverse it</h2>'
-        f'<p class="note">{said}</p><svg class="chart" style="max-width: 48rem" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="Who wins, by prices">'
-        f"{''.join(parts)}</svg></section>"
+        f'<svg class="chart {look}" style="max-width: {width:.0f}px" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label="{html.escape(f"Who wins, by prices: {wins}; {here}")}">'
+        f"{''.join(parts)}</svg>"
     )
 
 
-def _ticks(top: float) -> list[float]:
-    return [float(tick) for tick in MaxNLocator(7).tick_values(0, top) if tick <= top]
+def _ticks(top: float, most: int) -> list[float]:
+    return [float(tick) for tick in MaxNLocator(most).tick_values(0, top) if tick <= top]
 
 
-def _has_room(region: Region, found: Map) -> bool:
-    """Whether a region is as wide and as high as its label."""
+def _has_room(region: Region, found: Map, scale: float = 1.0) -> bool:
+    """Whether a region is as wide and as high as its label, in a picture of that scale."""
     xs, ys = zip(*region.corners, strict=True)
     wide, high = (max(xs) - min(xs)) / found.widest, (max(ys) - min(ys)) / found.highest
     # Of a triangle the label's line is half as wide as its foot.
     share = region.area / found.widest / found.highest / max(high, 1e-9)
-    return bool(min(wide, share) > _LETTER * len(region.run) and high > _LINE)
+    return bool(min(wide, share) > _LETTER / scale * len(region.run) and high > _LINE)
 
 
 def _winner(found: Verdict) -> Offer:

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom import screen
-from lightloom.report.palette import CAUSES
 from lightloom.screen import Column
+from lightloom.style.palette import CAUSES
 
 COLUMNS = (
     Column("Gbps"),

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from lightloom.errors import InputError
-from lightloom.report.palette import GROUPS, WAIT, group_of
-from lightloom.report.plots import INK, STYLE
 from lightloom.report.result import Result
+from lightloom.style.figures import legend, page
+from lightloom.style.palette import GROUPS, INK, NEUTRAL, WAIT, group_of, ink_on
 
 
 def timeline(result: Result, run: str | None = None) -> Figure:
@@ -48,9 +47,7 @@ def timeline(result: Result, run: str | None = None) -> Figure:
     tasks = tasks.filter(pc.equal(tasks["replica"], pc.min(tasks["replica"])))
     rows: list[dict[str, Any]] = tasks.to_pylist()
     stages = sorted({t["stage"] for t in rows})
-    with rc_context(STYLE):
-        figure = Figure((11, 1.5 + 0.62 * len(stages)))
-        figure.set_layout_engine("constrained")
+    with page(11, 1.9 + 0.62 * len(stages)) as figure:
         axes = figure.subplots()
         whole = max(t["end_ps"] for t in rows)
         for y, stage in enumerate(stages):
@@ -59,17 +56,19 @@ def timeline(result: Result, run: str | None = None) -> Figure:
         axes.set_ylim(len(stages), -0.06)
         axes.set_xlim(0, whole / 1e12)
         axes.set_xlabel("time [s]")
-        axes.tick_params(length=0)
         axes.tick_params(axis="y", labelcolor=INK)
         axes.spines["left"].set_visible(False)
         axes.set_title(f"{run}, one iteration")
         shown = dict.fromkeys(group_of(t["kind"]) for t in rows)
         groups = list({g.label: g for name, g in GROUPS.items() if name in shown}.values())
         groups += [WAIT] if any(t["waited_ps"] for t in rows) else []
-        figure.legend(
-            handles=[Patch(color=g.light, label=g.label) for g in groups], ncols=len(groups),
-            loc="outside lower left", handlelength=0.9, handleheight=0.9, columnspacing=1.6,
-        )  # fmt: skip
+        passes = [
+            Patch(facecolor=NEUTRAL[name][0], edgecolor=NEUTRAL["edge"][0],
+                  label=f"{name} of a micro-batch, its number")
+            for name in ("forward", "backward")
+        ]  # fmt: skip
+        kinds = [Patch(color=g.light, label=g.label) for g in groups]
+        legend(figure, [*passes, *kinds], side="lower")
     return figure
 
 
@@ -126,13 +125,14 @@ def busy(
 def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float, whole: int) -> None:
     """Draw one stage at height `y`: micro-batches, then compute and all-to-all, then the rest."""
     spans = micro_batch_spans(tasks)
-    for direction, face, ink in (("forward", "#e7eaef", INK), ("backward", "#4a5362", "white")):
+    for direction in ("forward", "backward"):
+        face = NEUTRAL[direction][0]
         mine = [span for span in spans if (span[1] == "forward") == (direction == "forward")]
         _boxes(axes, [(start, end, y, y + 0.24) for _, _, start, end in mine], face, 0.5)
         for batch, _, start, end in mine:
             if end - start > whole / 90:
                 axes.text((start + end) / 2e12, y + 0.125, str(batch), ha="center", va="center",
-                          fontsize=6.5, color=ink, in_layout=False)  # fmt: skip
+                          fontsize=6.5, color=ink_on(face), in_layout=False)  # fmt: skip
     alone = [t for t in tasks if t["micro_batch"] < 0 and group_of(t["kind"]) != "other"]
     cuts = [t for span in spans for t in span[2:]]
     cuts += [time for task in alone for time in (task["start_ps"], task["end_ps"])]

@@ -1,45 +1,37 @@
 """A training's timeline for https://ui.perfetto.dev or chrome://tracing: a track a rank.
 
-Chrome's trace event format, as in `lightloom.report.perfetto`: slices are phases, those within
-others below them. Each rank's times begin when it left the first barrier, so tracks are as much
-apart as ranks were there. Checked: ``tests/pytorch/test_train.py``: slices of a track nest, and
-their own times sum up to what the training says.
+Slices are phases, those within others below them (`lightloom.trace_events`). Each rank's times
+begin when it left the first barrier, so tracks are as much apart as ranks were there. Checked:
+``tests/pytorch/test_train.py``: slices of a track nest, and their own times sum up to what the
+training says; ``tests/test_perfetto.py``: Perfetto finds each.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lightloom import trace_events
 from lightloom.document import replacing
 
 # Of a rank: by phase its name, its beginning and how long it took [s].
 Spans = Sequence[tuple[str, float, float]]
 
 
-def events(ranks: Sequence[Spans]) -> list[dict[str, object]]:
-    """Return the events of all ranks; times are in microseconds.
+def events(ranks: Sequence[Spans]) -> Iterator[str]:
+    """Yield the events of all ranks.
 
     Examples
     --------
-    >>> named, slice_ = events([[("forward", 0.5, 0.25)]])
-    >>> named["args"], slice_["ts"], slice_["dur"]
-    ({'name': 'rank 0'}, 500000.0, 250000.0)
+    >>> list(events([[("forward", 0.5, 0.25)]]))[-1]
+    '{"ph":"X","pid":1,"tid":1,"ts":500000,"dur":250000,"name":"forward","cat":"phase","args":{}}'
     """
-    found: list[dict[str, object]] = []
+    yield from trace_events.process(1, "training")
     for rank, spans in enumerate(ranks):
-        track = {"pid": 1, "tid": 1 + rank}
-        named: dict[str, object] = {
-            "ph": "M",
-            "name": "thread_name",
-            "args": {"name": f"rank {rank}"},
-        }
-        found.append({**named, **track})
+        yield from trace_events.track(1, 1 + rank, f"rank {rank}")
         for name, begun, took in sorted(spans, key=lambda it: (it[1], -it[2])):
-            times = {"ts": round(begun * 1e6, 3), "dur": round(took * 1e6, 3)}
-            found.append({"ph": "X", "name": name, **times, **track})
-    return found
+            times = round(begun * 1e9) * 1000, round((begun + took) * 1e9) * 1000
+            yield trace_events.span((1, 1 + rank), times, name, "phase")
 
 
 def write(ranks: Sequence[Spans], path: Path) -> None:
@@ -51,5 +43,4 @@ def write(ranks: Sequence[Spans], path: Path) -> None:
         If the file cannot be written.
     """
     with replacing(path) as draft:
-        lines = ",\n".join(json.dumps(event) for event in events(ranks))
-        draft.write_text(f'{{"displayTimeUnit":"ms","traceEvents":[\n{lines}\n]}}\n', "utf-8")
+        trace_events.write(events(ranks), draft)

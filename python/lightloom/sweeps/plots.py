@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from statistics import median
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from lightloom.report.palette import fabric_style, styles
-from lightloom.report.plots import INK, LINE, MUTED, STYLE
+from lightloom.style.figures import MAP, fields, legend, number, page
+from lightloom.style.palette import FAILED, INK, LINE, MUTED, Look, fabric_looks, first_looks
 from lightloom.sweeps.figures import heading, least_is_best
 from lightloom.sweeps.values import text_of
 from lightloom.sweeps.where import Measure, measured
 
-_HEAT = LinearSegmentedColormap.from_list("sweep", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
 # More than that many lines or labelled places cannot be told apart.
 _MOST_LINES, _MOST_TICKS, _MOST_CELLS = 10, 12, 400
 _FABRICS = ("fabric.preset", "fabric.name", "fabric.kind")
@@ -72,13 +68,11 @@ def lines(rows: Rows, figure: str, x: str, by: str | None) -> Figure:
     places = _distinct(rows, x)
     groups = _distinct(rows, by) if by else [None]
     numbers = numbers_of(places)
-    with rc_context(STYLE):
-        picture = Figure((7.2, 4.4))
-        picture.set_layout_engine("constrained")
+    with page(7.2, 4.4) as picture:
         axes = picture.subplots()
         spread = False
-        for at, (group, style) in enumerate(zip(groups, _styles(by, groups), strict=True)):
-            color, _, marker = style
+        for at, (group, look) in enumerate(zip(groups, _looks(by, groups), strict=True)):
+            color = look.light
             label = None if by is None else text_of(group)
             found = [
                 _at(rows, figure, {x: place} | ({by: group} if by else {})) for place in places
@@ -89,8 +83,8 @@ def lines(rows: Rows, figure: str, x: str, by: str | None) -> Figure:
             spread = spread or any(len(found[n]) > 1 for n in some)
             if numbers is not None:
                 at_x = [numbers[n] for n in some]
-                axes.plot(at_x, middle, color=color, marker=marker, markersize=5, linewidth=1.5,
-                          label=label)  # fmt: skip
+                axes.plot(at_x, middle, color=color, marker=look.marker, linestyle=look.dash,
+                          markersize=5, linewidth=1.5, label=label)  # fmt: skip
                 axes.fill_between(at_x, low, high, color=color, alpha=0.15, linewidth=0)
             else:
                 width = 0.8 / len(groups)
@@ -103,10 +97,8 @@ def lines(rows: Rows, figure: str, x: str, by: str | None) -> Figure:
         axes.set_ylabel(heading(figure))
         axes.set_ylim(bottom=0)
         axes.grid(axis="y")
-        axes.tick_params(length=0)
         if by:
-            picture.legend(loc="outside upper left", ncols=min(len(groups), 5), title=by,
-                           alignment="left")  # fmt: skip
+            legend(picture, axes, by)
         if spread:
             said = "median; the band is from the least to the most of what else varies"
             picture.supxlabel(said, fontsize=8, color=MUTED, x=0.99, ha="right")
@@ -121,12 +113,10 @@ def heatmap(rows: Rows, figure: str, x: str, by: str) -> Figure:
         for j, column in enumerate(columns):
             if values := _at(rows, figure, {x: column, by: line}):
                 grid[i, j] = median(values)
-    with rc_context(STYLE):
-        width = 2.2 + max(4.0, 0.62 * len(columns))
-        picture = Figure((min(width, 14), min(1.5 + max(2.0, 0.42 * len(lines_)), 12)))
-        picture.set_layout_engine("constrained")
+    width = 2.2 + max(4.0, 0.62 * len(columns))
+    with page(min(width, 14), min(1.5 + max(2.0, 0.42 * len(lines_)), 12)) as picture:
         axes = picture.subplots()
-        image = axes.imshow(grid, cmap=_HEAT, aspect="auto", origin="lower")
+        image = axes.imshow(grid, cmap=MAP, aspect="auto", origin="lower")
         bar = picture.colorbar(image, ax=axes, label=heading(figure))
         bar.outline.set_visible(False)
         for ticks, names in ((axes.xaxis, columns), (axes.yaxis, lines_)):
@@ -135,37 +125,29 @@ def heatmap(rows: Rows, figure: str, x: str, by: str) -> Figure:
         if max(len(text_of(name)) for name in columns) * len(columns) > 60:
             axes.tick_params(axis="x", rotation=30)
         if grid.size <= _MOST_CELLS and len(columns) <= 24:
-            low, high = np.nanmin(grid), np.nanmax(grid)
             for (i, j), value in np.ndenumerate(grid):
                 if not math.isnan(value):
-                    dark = value > low + 0.55 * (high - low)
-                    axes.text(j, i, f"{value:.4g}", ha="center", va="center", fontsize=7.5,
-                              color="white" if dark else INK)  # fmt: skip
+                    number(axes, j, i, f"{value:.4g}", image.cmap(image.norm(value)), 7.5)
         best = (np.nanargmin if least_is_best(figure) else np.nanargmax)(grid)
         line, column = np.unravel_index(best, grid.shape)
         axes.add_patch(_frame(float(column), float(line)))
-        axes.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
-        axes.set_yticks(np.arange(len(lines_) + 1) - 0.5, minor=True)
-        axes.grid(which="minor", color="white", linewidth=1.0)
-        axes.tick_params(which="both", length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        fields(axes, len(lines_), len(columns))
         axes.set_xlabel(x)
         axes.set_ylabel(by)
     return picture
 
 
-def _styles(by: str | None, groups: Sequence[Any]) -> list[tuple[str, str, str]]:
-    """Return colour and marker of each line; a fabric has its own in every picture."""
+def _looks(by: str | None, groups: Sequence[Any]) -> list[Look]:
+    """Return how each line looks; a fabric has its own look in every picture."""
     if by in _FABRICS:
-        return list(fabric_style([str(group) for group in groups]).values())
-    return list(islice(styles(), len(groups)))
+        return list(fabric_looks(str(group) for group in groups).values())
+    return first_looks(len(groups))
 
 
 def _frame(x: float, y: float) -> Any:
     from matplotlib.patches import Rectangle
 
-    return Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor="#d55e00", linewidth=2.2,
+    return Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=FAILED, linewidth=2.2,
                      zorder=3)  # fmt: skip
 
 

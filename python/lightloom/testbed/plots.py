@@ -6,22 +6,14 @@ A function returns a matplotlib `Figure` which belongs to the caller; pyplot's s
 from __future__ import annotations
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from lightloom.report.plots import MUTED, STYLE
+from lightloom.style.figures import legend, page
+from lightloom.style.palette import MUTED, named
 from lightloom.testbed.comparison import Comparison
 from lightloom.testbed.request import PATHS
 
-# Okabe and Ito's hues (2008), and a mark each.
-_STYLES = dict(
-    zip(
-        PATHS,
-        (("#5b3cc4", "o"), ("#0072b2", "s"), ("#c77f00", "^"), ("#00805c", "D"), ("#b0413e", "v"),
-         ("#4d5663", "P")),
-        strict=True,
-    )
-)  # fmt: skip
+_LOOKS = named(PATHS)
 # What is to be reached, at the median and at worst.
 MEDIAN, WORST = 0.10, 0.20
 
@@ -29,14 +21,12 @@ MEDIAN, WORST = 0.10, 0.20
 def compared(comparison: Comparison) -> Figure:
     """Plot measured over simulated times [s], and their ratio by demand."""
     rows = comparison.rows
-    with rc_context(STYLE):
-        figure = Figure((9.6, 4.0))
-        figure.set_layout_engine("constrained")
+    with page(9.6, 4.0) as figure:
         left, right = figure.subplots(1, 2)
         most = 1.05 * max(max(row.measured_seconds, row.simulated_seconds) for row in rows)
         left.plot([0, most], [0, most], color=MUTED, linewidth=0.9)
         for path in comparison.request.paths:
-            color, mark = _STYLES[path]
+            color, _, mark, _dash = _LOOKS[path]
             own = comparison.of(path)
             left.scatter(
                 [row.simulated_seconds for row in own], [row.measured_seconds for row in own],
@@ -48,17 +38,17 @@ def compared(comparison: Comparison) -> Figure:
             )  # fmt: skip
         left.set_xlim(0, most)
         left.set_ylim(0, most)
-        left.set_xlabel("flow engine [s]")
-        left.set_ylabel("testbed [s]")
+        left.set_xlabel("time by the flow engine [s]")
+        left.set_ylabel("time on the testbed [s]")
         left.grid()
-        left.legend(loc="upper left")
+        legend(figure, left)
         right.axhspan(1 - WORST, 1 + WORST, color=MUTED, alpha=0.10, linewidth=0)
         right.axhspan(1 - MEDIAN, 1 + MEDIAN, color=MUTED, alpha=0.18, linewidth=0)
         right.axhline(1, color=MUTED, linewidth=0.9)
         furthest = max(WORST * 1.25, 1.1 * comparison.worst_gap())
         right.set_ylim(max(0, 1 - furthest), 1 + furthest)
         right.set_xticks(np.unique([row.demand for row in rows])[:: max(1, len(rows) // 30)])
-        right.set_xlabel("demand")
-        right.set_ylabel("testbed / flow engine")
+        right.set_xlabel("number of the demand")
+        right.set_ylabel("time on the testbed / by the flow engine")
         right.grid(axis="y")
     return figure

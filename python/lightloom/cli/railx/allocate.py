@@ -150,7 +150,8 @@ def _picture(found: Allocated) -> Text:
     """Return the grid, a mark a node."""
     from rich.text import Text
 
-    from lightloom.railx.fault_plots import FAILED, job_colors
+    from lightloom.railx.fault_plots import job_colors
+    from lightloom.style.palette import FAILED
 
     if found.asked:
         marks = [(job, _MARKS[at % len(_MARKS)]) for at, job in enumerate(found.jobs)]

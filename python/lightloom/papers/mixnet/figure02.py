@@ -78,8 +78,10 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a group of bars a model."""
-    from lightloom.papers.mixnet.plots import QUIET, legend_below, page
-    from lightloom.papers.plots import HUES
+    from lightloom.papers.marks import published
+    from lightloom.papers.mixnet.plots import legend_below
+    from lightloom.style.figures import page
+    from lightloom.style.palette import HUES, MUTED
 
     share = {(row["model"], row["kind"]): row["share"] for row in rows}
     size = {(row["model"], row["kind"]): row["bytes"] for row in rows}
@@ -93,11 +95,10 @@ def draw(rows: Rows) -> Picture:
             axes.bar(x, y, 0.18, color=HUES[at], label=kind.upper())
             for place, value, model in zip(x, y, MODELS, strict=True):
                 text = f"{value:.1f} %\n{size[model, kind] / 1e12:.2g} TB"
-                axes.text(place, value + 1, text, ha="center", fontsize=7, color=QUIET)
+                axes.text(place, value + 1, text, ha="center", fontsize=7, color=MUTED)
                 if (model, kind) in paper:
-                    level = 100 * paper[model, kind]
-                    axes.plot([place - 0.11, place + 0.11], [level] * 2, color="#d55e00")
-        axes.plot([], [], color="#d55e00", label="MixNet's text (LLaMA, Qwen: above)")
+                    published(axes, [(place, 100 * paper[model, kind])],
+                              "the paper's text (LLaMA, Qwen: above it)")  # fmt: skip
         axes.set_xticks(range(len(MODELS)), MODELS)
         axes.set_ylim(0, 118)
         axes.set_ylabel("share of bytes sent in an iteration [%]")

@@ -48,7 +48,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a bar a micro-batch size and table."""
-    from lightloom.papers.mixnet.plots import legend_below, page
+    from lightloom.papers.mixnet.plots import legend_below
+    from lightloom.style.figures import page
 
     with page(10, 4.4, f"Figure {NUMBER}: {TITLE}, 128 H800 GPUs, 400 Gbps") as figure:
         panels = figure.subplots(1, len(TABLES), squeeze=False)[0]

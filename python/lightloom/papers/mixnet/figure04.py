@@ -79,8 +79,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw loads over iterations above, matrices below."""
-    from lightloom.papers.mixnet.plots import heat, page
-    from lightloom.papers.plots import HUES
+    from lightloom.papers.mixnet.plots import heat
+    from lightloom.style.figures import legend, page
+    from lightloom.style.palette import HUES, INK
 
     mine = [row for row in rows if row["panel"] == "a" and row["layer"] == LAYER]
     shares = np.array([row["shares"] for row in mine])
@@ -91,13 +92,13 @@ def draw(rows: Rows) -> Picture:
         for expert in range(shares.shape[1]):
             axes.plot(range(1, len(shares) + 1), 100 * shares[:, expert], linewidth=1,
                       color=HUES[expert % len(HUES)], label=f"expert {expert + 1}")  # fmt: skip
-        axes.axhline(100 / shares.shape[1], color="#1f2530", linewidth=0.8, linestyle=":")
+        axes.axhline(100 / shares.shape[1], color=INK, linewidth=0.8, linestyle=":")
         axes.set_xlim(1, len(shares))
         axes.set_ylim(0, 100 * shares.max() * 1.3)
         axes.set_xlabel("iteration after the warm-up")
         axes.set_ylabel("share of assignments [%]")
         axes.set_title(f"Figure 4a: expert loads, layer {LAYER + 1} (dotted: even)")
-        axes.legend(fontsize=8, ncols=4)
+        legend(above, axes)
         axes.grid(axis="y")
         most = max(np.max(row["tokens"]) for row in below)
         panels = under.subplots(1, len(below), sharey=True, squeeze=False)[0]

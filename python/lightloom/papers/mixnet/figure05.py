@@ -58,12 +58,15 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw all traffic but TP's, and EP's alone."""
-    from lightloom.papers.mixnet.plots import heat, page
+    from lightloom.papers.mixnet.plots import heat
+    from lightloom.style.figures import page
+    from lightloom.style.palette import FAILED
 
     block = _block()
     expert = _matrix(rows, "ep") / 1e9
     rest = sum(_matrix(rows, kind) for kind in ("pp", "dp")) / 1e9
-    with page(11, 5) as figure:
+    title = f"Figure 5: {TITLE} ({MODEL}, one iteration; dotted: pipeline stages)"
+    with page(11, 5, title) as figure:
         for axes, matrix, title in zip(
             figure.subplots(1, 2),
             (np.log10(1 + 1e3 * (expert + rest)), expert),
@@ -73,13 +76,11 @@ def draw(rows: Rows) -> Picture:
             label = "log10(1 + sent [MB])" if title != "EP alone" else "sent [GB]"
             heat(axes, matrix, label)
             for edge in range(block, GPUS, block):
-                axes.axhline(edge - 0.5, color="#d55e00", linewidth=0.6, linestyle=":")
-                axes.axvline(edge - 0.5, color="#d55e00", linewidth=0.6, linestyle=":")
+                axes.axhline(edge - 0.5, color=FAILED, linewidth=0.6, linestyle=":")
+                axes.axvline(edge - 0.5, color=FAILED, linewidth=0.6, linestyle=":")
             axes.set_xticks(range(0, GPUS + 1, block))
             axes.set_yticks(range(0, GPUS + 1, block))
             axes.set_title(title, fontsize=10)
             axes.set_xlabel("receiving GPU")
             axes.set_ylabel("sending GPU")
-        figure.suptitle(f"Figure 5: {TITLE} ({MODEL}, one iteration; dotted: pipeline stages)",
-                        x=0.01, ha="left", fontweight="bold", fontsize=11)  # fmt: skip
     return figure

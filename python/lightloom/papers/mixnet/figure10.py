@@ -88,8 +88,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a bar a model and fabric, split by cause."""
-    from lightloom.papers.mixnet.plots import legend_below, page, stacked
-    from lightloom.report.palette import CAUSES
+    from lightloom.papers.mixnet.plots import legend_below, stacked
+    from lightloom.style.figures import page
+    from lightloom.style.palette import CAUSES
 
     colors = {cause.label: cause.light for cause in CAUSES}
     with page(13, 8.4, f"Figure {NUMBER}: {TITLE}") as figure:

@@ -65,7 +65,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a rate."""
-    from lightloom.papers.mixnet.plots import curves, legend_below, page
+    from lightloom.papers.mixnet.plots import curves, legend_below
+    from lightloom.style.figures import page
 
     with page(13, 4.4, f"Figure {NUMBER}: {TITLE} (rail-optimized: as fat-tree)") as figure:
         grid = figure.subplots(1, len(RATES))

@@ -82,7 +82,8 @@ def _all(models: list[Rows], rival: str, kind: str) -> list[float]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model; a row each for a table of compute times and a carrier."""
-    from lightloom.papers.mixnet.plots import legend_below, page, times
+    from lightloom.papers.mixnet.plots import legend_below, times
+    from lightloom.style.figures import page
 
     settings = list(product(TABLES, FIELDS))
     with page(14, 13, f"Figure {NUMBER}: {TITLE}") as figure:
@@ -95,5 +96,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_xlabel("link rate [Gbps]")
         for line in grid:
             line[0].set_ylabel("iteration [s]")
-        legend_below(figure, grid[:2, 0], 8)
+        legend_below(figure, grid[:2, 0])
     return figure

@@ -117,7 +117,9 @@ def _value(rows: Rows, model: str, rival: str, kind: str, gbps: int) -> float:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model and carrier: iterations a second over cost, with the front."""
-    from lightloom.papers.mixnet.plots import legend_below, look, page
+    from lightloom.papers.mixnet.plots import legend_below, look
+    from lightloom.style.figures import page
+    from lightloom.style.palette import INK
 
     table = TABLES[0]
     with page(14, 8.6, f"Figure {NUMBER}: {TITLE} of 1,024 GPUs") as figure:
@@ -138,7 +140,7 @@ def draw(rows: Rows) -> Picture:
                 if row["front"].get("mixnet")
             )
             x, y = zip(*front, strict=True)
-            axes.step(x, y, where="post", color="#1f2530", linewidth=1.2, alpha=0.5,
+            axes.step(x, y, where="post", color=INK, linewidth=1.2, alpha=0.5,
                       label="Pareto front with mixnet")  # fmt: skip
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
@@ -147,5 +149,5 @@ def draw(rows: Rows) -> Picture:
             axes.grid()
         for axes in grid[:, 0]:
             axes.set_ylabel("iterations a second")
-        legend_below(figure, grid[:, 0], 8)
+        legend_below(figure, grid[:, 0])
     return figure

@@ -88,7 +88,10 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel for NICs and one for GPUs and servers, a row a table of compute times."""
-    from lightloom.papers.mixnet.plots import legend_below, page
+    from lightloom.papers.marks import published
+    from lightloom.papers.mixnet.plots import legend_below
+    from lightloom.style.figures import page
+    from lightloom.style.palette import HUES, INK
 
     panels = {"NICs": NICS, "GPUs and servers": tuple(CASES)[5:]}
     with page(12, 9, f"Figure {NUMBER}: {TITLE}, 1,024 GPUs, 400 Gbps") as figure:
@@ -100,25 +103,23 @@ def draw(rows: Rows) -> Picture:
                 more = {row["case"]: row["more"] for row in mine}
                 places = [index + 0.4 * at for index in range(len(cases))]
                 heights = [100 * more[case] for case in cases]
-                bars = axes.bar(places, heights, width=0.38, label=model)
+                bars = axes.bar(places, heights, width=0.38, label=model, color=HUES[at])
                 axes.bar_label(bars, fmt="%+.1f", fontsize=8, padding=2)
                 papers = [
                     (place, float(PAPER[model, case].strip("+ %")))
                     for place, case in zip(places, cases, strict=True)
                     if (model, case) in PAPER
                 ]
-                label = "the paper" if at == 0 and title != "NICs" else None
-                if papers:
-                    axes.plot(*zip(*papers, strict=True), "k_", markersize=22, label=label)
+                published(axes, papers)
             axes.set_xticks(
                 [index + 0.2 for index in range(len(cases))],
                 [case.replace(", ", "\n").replace(" NIC", "\nNIC") for case in cases],
                 fontsize=9,
             )
             axes.set_title(f"{title}, {table}", fontsize=10)
-            axes.axhline(0, color="#1f2530", linewidth=0.8)
+            axes.axhline(0, color=INK, linewidth=0.8)
             axes.grid(axis="y")
         for axes in grid[:, 0]:
             axes.set_ylabel("longer iteration [%]")
-        legend_below(figure, grid[0, 1], 4)
+        legend_below(figure, grid[0, 1])
     return figure

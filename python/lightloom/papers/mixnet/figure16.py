@@ -178,19 +178,19 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw the paper's two totals, split by cause, and the other readings."""
-    from lightloom.papers.mixnet.plots import page
+    from lightloom.style.figures import legend, page
 
-    with page(12, 4.2) as figure:
+    title = f"Figure 16: {TITLE} (DeepSeek-V3, 2,048 GPUs, EP 128, PP 16)"
+    with page(12, 4.6, title) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(3, 4))
         _totals(left, rows)
         _readings(right, rows)
-        figure.suptitle(f"Figure 16: {TITLE} (DeepSeek-V3, 2,048 GPUs, EP 128, PP 16)", x=0.01,
-                        ha="left", fontweight="bold", fontsize=11)  # fmt: skip
+        legend(figure, left, side="lower")
     return figure
 
 
 def _totals(axes: Axes, rows: Rows) -> None:
-    from lightloom.papers.plots import HUES
+    from lightloom.style.palette import HUES, INK
 
     shown = [row for setting in PAPER for row in rows if row["setting"] == setting.name]
     base = shown[0]["iteration_s"]
@@ -204,19 +204,18 @@ def _totals(axes: Axes, rows: Rows) -> None:
         bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
     for place, top in zip(places, bottom, strict=True):
         axes.annotate(f"{top:.2f}", (place, top), ha="center", va="bottom", fontsize=9)
-    axes.plot([places[1] - 0.45, places[1] + 0.45], [1 / 1.3] * 2, "k--", linewidth=1.2,
-              label="the paper's 1.3x")  # fmt: skip
+    axes.plot([places[1] - 0.45, places[1] + 0.45], [1 / 1.3] * 2, color=INK, linestyle="--",
+              linewidth=1.2, label="the paper's 1.3x")  # fmt: skip
     labels = [f"{row['system']}\n{setting.split(' a ')[0]}" for row in shown
               for setting in (row["setting"],)]  # fmt: skip
     axes.set_xticks(places, labels, fontsize=8)
     axes.set_ylabel("iteration time (NVL72, 8 Tbps = 1)")
     axes.set_ylim(0, 1.35)
-    axes.legend(loc="upper center", ncols=2, fontsize=8, frameon=False)
     axes.set_title("As in the paper")
 
 
 def _readings(axes: Axes, rows: Rows) -> None:
-    from lightloom.papers.plots import HUES
+    from lightloom.style.palette import HUES, INK
 
     said = lines(rows)[::-1]
     names = [
@@ -231,7 +230,7 @@ def _readings(axes: Axes, rows: Rows) -> None:
     for at, gain in enumerate(gains):
         axes.annotate(f"{gain:.2f}", (max(gain, 1.0), at), xytext=(4, 0), va="center",
                       textcoords="offset points", fontsize=9)  # fmt: skip
-    axes.axvline(1.0, color="k", linewidth=0.8)
+    axes.axvline(1.0, color=INK, linewidth=0.8)
     axes.set_xlim(0, max(gains) * 1.12)
     axes.tick_params(axis="y", labelsize=8)
     axes.set_xlabel("times faster than NVL72 of the same total")

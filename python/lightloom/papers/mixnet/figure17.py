@@ -43,7 +43,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model and table."""
-    from lightloom.papers.mixnet.plots import legend_below, page
+    from lightloom.papers.mixnet.plots import legend_below
+    from lightloom.style.figures import page
 
     with page(10, 6.8, f"Figure {NUMBER}: {TITLE}, 128 H800 GPUs, 400 Gbps") as figure:
         grid = figure.subplots(len(PAPER), len(TABLES), squeeze=False)

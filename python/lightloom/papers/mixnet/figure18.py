@@ -53,7 +53,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a matrix of blocks and experts."""
-    from lightloom.papers.mixnet.plots import heat, page
+    from lightloom.papers.mixnet.plots import heat
+    from lightloom.style.figures import MAP, number, page
 
     percent = 100 * _shares(rows).T
     with page(7, 5) as figure:
@@ -62,9 +63,8 @@ def draw(rows: Rows) -> Picture:
         heat(axes, percent, "share of a block's assignments [%]", span=span)
         for expert, row in enumerate(percent):
             for block, value in enumerate(row):
-                color = "white" if value > sum(span) / 2 else "#1f2530"
-                axes.text(block, expert, f"{value:.1f}", ha="center", va="center", color=color,
-                          fontsize=8)  # fmt: skip
+                shade = MAP((value - span[0]) / (span[1] - span[0] or 1.0))
+                number(axes, block, expert, f"{value:.1f}", shade)
         axes.set_xticks(range(percent.shape[1]), [str(n + 1) for n in range(percent.shape[1])])
         axes.set_yticks(range(percent.shape[0]), [str(n + 1) for n in range(percent.shape[0])])
         axes.set_xlabel("MoE block")

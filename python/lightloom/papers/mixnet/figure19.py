@@ -64,7 +64,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a trace and one for their mean."""
-    from lightloom.papers.mixnet.plots import curves, legend_below, page
+    from lightloom.papers.mixnet.plots import curves, legend_below
+    from lightloom.style.figures import page
 
     traces = list(dict.fromkeys(row["trace"] for row in rows))
     with page(3 * (len(traces) + 1), 3.6, f"Figure 19: {TITLE}") as figure:

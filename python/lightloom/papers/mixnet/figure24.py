@@ -72,15 +72,15 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a curve a fabric and link."""
-    from lightloom.papers.mixnet.plots import page
-    from lightloom.papers.plots import every_x
-    from lightloom.report.palette import FABRICS as LOOKS
+    from lightloom.papers.mixnet.plots import legend_below
+    from lightloom.style.figures import every_x, page
+    from lightloom.style.palette import FABRICS as LOOKS
 
     dashes = dict(zip(links(), ((0, (1, 1.2)), (0, (4, 1.5)), "-"), strict=True))
     with page(8.4, 4.4) as figure:
         axes = figure.subplots()
         for fabric in FABRICS:
-            color, _, marker = LOOKS[fabric]
+            color, _, marker, _dash = LOOKS[fabric]
             for link, dash in dashes.items():
                 points = [row for row in rows if (row["fabric"], row["link"]) == (fabric, link)]
                 axes.plot([row["servers"] for row in points],
@@ -93,6 +93,6 @@ def draw(rows: Rows) -> Picture:
         axes.set_xlabel("servers of 8 GPUs")
         axes.set_ylabel("network cost a server [1,000 US dollars]")
         axes.set_title(f"Figure 24: {TITLE}")
-        axes.legend(fontsize=8, loc="center", bbox_to_anchor=(0.5, 0.68), ncols=2)
+        legend_below(figure, axes)
         axes.grid(axis="y")
     return figure

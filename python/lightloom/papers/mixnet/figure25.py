@@ -63,7 +63,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model and batch."""
-    from lightloom.papers.mixnet.plots import legend_below, page, times
+    from lightloom.papers.mixnet.plots import legend_below, times
+    from lightloom.style.figures import page
 
     with page(14, 4.4, f"Figure {NUMBER}: {TITLE}, 1,024 GPUs, roofline") as figure:
         grid = figure.subplots(1, len(MODELS) * len(BATCHES))
@@ -73,5 +74,5 @@ def draw(rows: Rows) -> Picture:
             times(axes, mine, FABRICS, f"{model}, micro-batch {batch}")
             axes.set_xlabel("link rate [Gbps]")
         grid[0].set_ylabel("iteration [s]")
-        legend_below(figure, grid[0], 8)
+        legend_below(figure, grid[0])
     return figure

@@ -94,7 +94,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw throughput, value, and what the simulations cost."""
-    from lightloom.papers.mixnet.plots import curves, legend_below, page
+    from lightloom.papers.mixnet.plots import curves, legend_below
+    from lightloom.style.figures import page
 
     panels = (
         ("a: throughput", "tokens_per_s", "million tokens a second", 1e6),

@@ -68,8 +68,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a curve a kind of MixNet."""
-    from lightloom.papers.mixnet.plots import curves, page
-    from lightloom.papers.plots import every_x
+    from lightloom.papers.mixnet.plots import curves, legend_below
+    from lightloom.style.figures import every_x, page
 
     columns = {"iteration_s": "iteration [s]", "exposed_a2a_s": "exposed all-to-all [s]"}
     with page(8, 7.6, f"Figure {NUMBER}: {TITLE}, {MODEL}, {GBPS} Gbps") as figure:
@@ -87,5 +87,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_xlabel("optical NICs of eight (alpha)")
             axes.set_ylabel(columns[column])
             axes.set_title(table, fontsize=10)
-        grid[0, 0].legend(fontsize=8)
+        legend_below(figure, grid[0, 0])
     return figure

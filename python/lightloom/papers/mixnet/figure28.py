@@ -259,9 +259,10 @@ def _said(seconds: float) -> str:
 
 def draw(rows: Rows) -> Picture:
     """Draw the curves over the delay, whole and near 1, a row a table of compute times."""
-    from lightloom.papers.mixnet.plots import page
+    from lightloom.style.figures import legend, page
 
     with page(11, 8.6, f"Figure {NUMBER}: reconfiguration delay, {MODEL} at {GBPS} Gbps") as figure:
+        shown = []
         for (whole, near), table in zip(figure.subplots(len(TABLES), 2), TABLES, strict=True):
             mine = some(rows, table=table)
             first = some(mine, what="curve", name=PAPER, delay_s=1e-6)[0]["iteration_s"]
@@ -271,16 +272,16 @@ def draw(rows: Rows) -> Picture:
             whole.set_yscale("log")
             whole.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
             whole.set_ylabel(f"iteration over '{PAPER}' at 1 us")
-            whole.legend(fontsize=8, loc="upper left")
             _draw_gaps(near, mine, first)
+            shown.append(whole)
+        legend(figure, shown, side="lower")
     return figure
 
 
 def _draw_curves(axes: Axes, rows: Rows, first: float) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
-    from lightloom.papers.mixnet.plots import QUIET
-    from lightloom.papers.plots import HUES, SHAPES
+    from lightloom.style.palette import HUES, MUTED, SHAPES
 
     drawn = {row["name"] for row in some(rows, what="curve")}
     for name, color, shape in zip(POLICIES, HUES, SHAPES, strict=False):
@@ -290,7 +291,7 @@ def _draw_curves(axes: Axes, rows: Rows, first: float) -> None:
         x = [row["delay_s"] for row in curve]
         y = [row["iteration_s"] / first for row in curve]
         axes.plot(x, y, label=name, color=color, marker=shape, markersize=5, linewidth=1.4)
-    axes.axvline(0.025, color=QUIET, linewidth=0.8, linestyle=":")
+    axes.axvline(0.025, color=MUTED, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(numticks=12))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -300,17 +301,17 @@ def _draw_curves(axes: Axes, rows: Rows, first: float) -> None:
 
 
 def _draw_gaps(near: Axes, rows: Rows, first: float) -> None:
-    from lightloom.papers.mixnet.plots import QUIET
+    from lightloom.style.palette import MUTED
 
     for at, row in enumerate(some(rows, what="gap")):
         low, high, height = max(row["least_s"], 1e-6), row["median_s"], 1.5 - 0.04 * at
-        near.plot([low, high], [height] * 2, color=QUIET, linewidth=3, marker="|", markersize=7)
+        near.plot([low, high], [height] * 2, color=MUTED, linewidth=3, marker="|", markersize=7)
         said = f"before {row['name']}"
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        near.text(high * 1.3, height, said, va="center", fontsize=7, color=QUIET, bbox=paper)
+        near.text(high * 1.3, height, said, va="center", fontsize=7, color=MUTED, bbox=paper)
     for row in some(rows, what="point", name=NEVER, shared=False):
-        near.axhline(row["iteration_s"] / first, color=QUIET, linewidth=1, linestyle="--")
-        near.text(8e-7, row["iteration_s"] / first + 0.004, NEVER, fontsize=8, color=QUIET)
+        near.axhline(row["iteration_s"] / first, color=MUTED, linewidth=1, linestyle="--")
+        near.text(8e-7, row["iteration_s"] / first + 0.004, NEVER, fontsize=8, color=MUTED)
     near.set_xlim(7e-7, 1.0)
     near.set_ylim(0.9, 1.55)
     near.set_title("near 1; bars: compute before an all-to-all, least to median", fontsize=9)

@@ -1,38 +1,22 @@
-"""What the pictures of MixNet's figures share: a titled page, curves over a swept value, heat maps.
+"""What the pictures of MixNet's figures share: curves over a swept value, heat maps, bars.
 
 Everything is drawn without pyplot, in the colours of Results. Checked: by eye.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from lightloom.papers import plots
 from lightloom.papers.mixnet.jobs import WITHOUT, some
 from lightloom.papers.part import Rows
-from lightloom.papers.plots import HUES, SHAPES, every_x
-from lightloom.report.palette import FABRICS
-from lightloom.report.plots import INK, MUTED
-
-QUIET = MUTED
-HEAT = LinearSegmentedColormap.from_list("heat", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
-
-
-@contextmanager
-def page(width: float, height: float, title: str = "") -> Iterator[Figure]:
-    """Yield an empty picture [inch] with a title, to be drawn within."""
-    with plots.page(width, height, dpi=160) as figure:
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
-        yield figure
+from lightloom.style.figures import MAP, every_x, legend
+from lightloom.style.palette import FABRICS, HUES, INK, PAPER, SHAPES
 
 
 def look(name: str, at: int = 0) -> dict[str, Any]:
@@ -41,15 +25,16 @@ def look(name: str, at: int = 0) -> dict[str, Any]:
     Other MixNets than the default one keep its colour, and differ in marker and dashes.
     """
     if name in FABRICS:
-        color, _, marker = FABRICS[name]
-        return {"color": color, "marker": marker, "markersize": 8 if marker == "*" else 5}
+        look = FABRICS[name]
+        size = 8 if look.marker == "*" else 5
+        return {"color": look.light, "marker": look.marker, "markersize": size}
     if name in WITHOUT:
         color = (*HUES[-2:], INK)[WITHOUT.index(name)]
         return {"color": color, "marker": "XPd"[WITHOUT.index(name)], "markersize": 5}
     if name.startswith("mixnet "):
         dashes: tuple[Any, ...] = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (4, 1, 1, 1)), (0, (2, 2)))
         return {
-            "color": FABRICS["mixnet"][0],
+            "color": FABRICS["mixnet"].light,
             "linestyle": dashes[at % len(dashes)],
             "marker": "^v<>"[at % 4],
             "markersize": 4,
@@ -91,10 +76,8 @@ def heat(
     """Draw a matrix, the first row on top, with a bar beside it if `label` names its unit."""
     values = np.asarray(matrix, dtype=float)
     least, most = span or (0.0, float(values.max()))
-    image = axes.imshow(values, cmap=HEAT, vmin=least, vmax=most, aspect="equal")
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    image = axes.imshow(values, cmap=MAP, vmin=least, vmax=most, aspect="equal")
+    axes.spines[:].set_visible(False)
     if label is not None and axes.figure is not None:
         bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
         bar.set_label(label)
@@ -111,23 +94,24 @@ def stacked(
     left = np.zeros(len(names))
     for part, values in parts.items():
         width = np.asarray(values, dtype=float)
-        axes.barh(range(len(names)), width, left=left, height=0.7, color=colors[part], label=part)
+        axes.barh(
+            range(len(names)),
+            width,
+            left=left,
+            height=0.7,
+            color=colors[part],
+            label=part,
+            edgecolor=PAPER,
+            linewidth=0.5,
+        )
         left += width
     axes.set_xlim(0, 1.04 * float(left.max()))
     axes.set_yticks(range(len(names)), list(names))
     axes.invert_yaxis()
-    axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
     axes.grid(axis="x")
 
 
-def legend_below(figure: Figure, panels: Axes | Iterable[Axes], columns: int = 6) -> None:
+def legend_below(figure: Figure, panels: Axes | Iterable[Axes]) -> None:
     """Put one legend of these panels below all."""
-    named: dict[str, Any] = {}
-    for axes in [panels] if isinstance(panels, Axes) else panels:
-        handles, labels = axes.get_legend_handles_labels()
-        named |= dict(zip(labels, handles, strict=True))
-    figure.legend(
-        named.values(), named, loc="outside lower left", ncols=min(columns, len(named) or 1),
-        columnspacing=1.4, handletextpad=0.4,
-    )  # fmt: skip
+    legend(figure, panels, side="lower")

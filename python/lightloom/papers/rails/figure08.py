@@ -20,13 +20,13 @@ def draw(rows: Rows) -> Picture:
     """Draw a panel a workload, a curve a scheme."""
     from lightloom.papers.rails.plots import side_by_side
     from lightloom.rails.plots import draw_cdf
+    from lightloom.style.figures import legend
 
     with side_by_side(rows) as (figure, panels):
         for axes, some in panels:
-            draw_cdf(axes, [each.scheme for each in some], legend=False)
+            draw_cdf(axes, [each.scheme for each in some])
             axes.set_xlabel("completion time over RailS's", fontsize=8.5)
             if axes is not panels[0][0]:
                 axes.set_ylabel("")
-        handles, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        legend(figure, panels[0][0])
     return figure

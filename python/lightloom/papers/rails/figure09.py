@@ -33,10 +33,12 @@ def lines(rows: Rows) -> list[Line]:
 def draw(rows: Rows) -> Picture:
     """Draw a panel a workload, a bar a scheme and percentile."""
     from lightloom.papers.rails.plots import side_by_side
+    from lightloom.style.figures import legend
 
     with side_by_side(rows) as (figure, panels):
         for axes, some in panels:
             _times(axes, some, label=axes is panels[0][0])
+        legend(figure, panels[0][0])
     return figure
 
 
@@ -52,11 +54,8 @@ def _times(axes: Axes, rows: Rows, *, label: bool) -> None:
         values = (row.cct_mean_s, row.cct_p80_s, row.cct_p95_s, row.cct_p99_s)
         axes.bar(np.arange(4) + (at - (len(rows) - 1) / 2) * width,
                  [value / unit for value in values], width * 0.92,
-                 color=STYLES[row.scheme][0], label=row.scheme)  # fmt: skip
+                 color=STYLES[row.scheme].light, label=row.scheme)  # fmt: skip
     axes.set_xticks(range(4), ["mean", "p80", "p95", "p99"])
-    axes.tick_params(length=0)
     axes.grid(axis="y")
     if label:
         axes.set_ylabel("completion time over RailS's p99")
-        axes.margins(y=0.42)
-        axes.legend(loc="upper left", fontsize=8, ncols=2, columnspacing=1)

@@ -39,9 +39,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw bandwidth, completion times, and bytes of NICs by domain and rail."""
-    from lightloom.papers.plots import page
     from lightloom.papers.rails.plots import bandwidths
     from lightloom.rails.plots import draw_cdf, draw_loads
+    from lightloom.style.figures import page
 
     schemes = [each.scheme for each in rows]
     with page(11.5, 7.6) as figure:

@@ -52,8 +52,8 @@ def draw(rows: Rows) -> Picture:
     """Draw the all-to-all beside the iteration, a bar a phase and scheme."""
     import numpy as np
 
-    from lightloom.papers.plots import page
     from lightloom.rails.plots import STYLES
+    from lightloom.style.figures import legend, page
 
     done = grouped(rows, "workload")
     names = [Workload.parse(name).phase for name in done]
@@ -64,16 +64,15 @@ def draw(rows: Rows) -> Picture:
         for at, scheme in enumerate(schemes):
             x = np.arange(len(done)) + (at - (len(schemes) - 1) / 2) * width
             mine = [each for each in rows if each.row.scheme == scheme]
-            color = STYLES[scheme][0]
+            color = STYLES[scheme].light
             left.bar(x, [1e3 * each.row.completion_s for each in mine], width * 0.92,
                      color=color, label=scheme)  # fmt: skip
             right.bar(x, [each.iteration_s for each in mine], width * 0.92, color=color)
         for axes, what in ((left, "all-to-all [ms]"), (right, "iteration [s]")):
             axes.set_xticks(range(len(done)), names)
-            axes.tick_params(length=0)
             axes.grid(axis="y")
             axes.set_ylabel(what)
         left.set_title("(a) all-to-all")
         right.set_title("(b) iteration")
-        figure.legend(loc="outside upper center", ncols=len(schemes))
+        legend(figure, left)
     return figure

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lightloom.papers.part import grouped
-from lightloom.papers.plots import page
 from lightloom.papers.rails.compared import Rows, by_scheme
 from lightloom.rails.plots import STYLES
 from lightloom.rails.runs import BASELINE
+from lightloom.style.figures import page
 
 
 @contextmanager
@@ -31,10 +31,9 @@ def bandwidths(axes: Axes, rows: Rows, *, label: bool = True) -> None:
     base = by_scheme(rows)[BASELINE].bus_bandwidth_gbps
     for x, each in enumerate(rows):
         gain = each.row.bus_bandwidth_gbps / base
-        axes.bar(x, gain, color=STYLES[each.row.scheme][0], width=0.72)
+        axes.bar(x, gain, color=STYLES[each.row.scheme].light, width=0.72)
         axes.text(x, gain, f"{gain:.2f}", ha="center", va="bottom", fontsize=8)
     axes.set_xticks(range(len(rows)), [each.row.scheme for each in rows], fontsize=8)
-    axes.tick_params(length=0)
     axes.grid(axis="y")
     axes.margins(y=0.12)
     if label:

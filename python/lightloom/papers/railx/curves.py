@@ -39,7 +39,7 @@ def draw(rows: Rows, panels: Mapping[str, Mapping[str, str]] | None = None) -> P
     axes "x", "y" or "xy" are logarithmic. What it does not say is in `panels`. Of a time, what
     other work hides (``hidden_s``) is left out.
     """
-    from lightloom.papers.plots import page
+    from lightloom.style.figures import page
 
     names = list(dict.fromkeys(str(row["panel"]) for row in rows))
     columns = min(3, len(names))
@@ -55,7 +55,7 @@ def draw(rows: Rows, panels: Mapping[str, Mapping[str, str]] | None = None) -> P
 
 def _lines(axes: Axes, rows: Rows) -> None:
     """Draw a line a series; names alike but for what follows their last comma share a colour."""
-    from lightloom.papers.plots import HUES, SHAPES
+    from lightloom.style.palette import HUES, SHAPES
 
     heads: dict[str, int] = {}
     tails: dict[str, int] = {}

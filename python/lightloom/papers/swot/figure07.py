@@ -76,9 +76,9 @@ def _largest(rows: Rows, share: Callable[[Row], float | None]) -> str:
 
 def draw(rows: Rows) -> Picture:
     """Draw a column an algorithm, a line of panels a number of planes."""
-    from lightloom.papers.plots import page
-    from lightloom.papers.swot.plots import completions, legend_above, over_sizes
-    from lightloom.report.plots import MUTED
+    from lightloom.papers.swot.plots import completions, over_sizes
+    from lightloom.style.figures import legend, page
+    from lightloom.style.palette import MUTED
 
     with page(14, 8.4) as figure:
         grid = figure.subplots(len(PLANES), len(TITLES), sharex=True, squeeze=False)
@@ -93,5 +93,5 @@ def draw(rows: Rows) -> Picture:
                       transform=axes.transAxes, va="top", color=MUTED)  # fmt: skip
             if column == 0:
                 axes.set_ylabel("completion [us]")
-        legend_above(figure, grid[0][0])
+        legend(figure, grid[0][0])
     return figure

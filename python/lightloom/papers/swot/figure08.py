@@ -49,9 +49,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw the all-reduce beside the all-to-all."""
-    from lightloom.papers.plots import every_x, page
-    from lightloom.papers.swot.plots import STYLES, completions, legend_above
-    from lightloom.report.plots import MUTED
+    from lightloom.papers.swot.plots import STYLES, completions
+    from lightloom.style.figures import every_x, legend, page
+    from lightloom.style.palette import MUTED
 
     with page(11, 4) as figure:
         for axes, some in zip(figure.subplots(1, 2), grouped(rows, "panel").values(), strict=True):
@@ -73,5 +73,5 @@ def draw(rows: Rows) -> Picture:
                 axes.axvline(few, color=MUTED, linewidth=0.7, linestyle=(0, (1, 2)))
                 axes.text(few, axes.get_ylim()[1], " one-shot ends", va="top", fontsize=8,
                           color=MUTED)  # fmt: skip
-        legend_above(figure, figure.axes[0])
+        legend(figure, figure.axes[0])
     return figure

@@ -145,8 +145,8 @@ def _baselines(
 
 def draw(rows: Rows) -> Picture:
     """Draw each scheme's best algorithm above, and what SWOT gains below."""
-    from lightloom.papers.plots import page
-    from lightloom.papers.swot.plots import legend_above, over_sizes
+    from lightloom.papers.swot.plots import over_sizes
+    from lightloom.style.figures import legend, page
 
     done = grouped(rows, "panel")
     with page(16, 7) as figure:
@@ -158,7 +158,7 @@ def draw(rows: Rows) -> Picture:
             over_sizes(grid[1][at], some)
         grid[0][0].set_ylabel("completion [us]")
         grid[1][0].set_ylabel("shorter than the better of\none-shot and lockstep")
-        legend_above(figure, grid[0][0])
+        legend(figure, grid[0][0])
     return figure
 
 
@@ -167,7 +167,7 @@ def _envelope(upper: Axes, lower: Axes, rows: Rows, letters: dict[str, str]) -> 
     from matplotlib.ticker import PercentFormatter
 
     from lightloom.papers.swot.plots import STYLES, VALUES
-    from lightloom.report.plots import MUTED
+    from lightloom.style.palette import MUTED, PINK
 
     sizes = sorted({row.size_bytes for row in rows})
     lines: dict[str, list[tuple[int, float, str]]] = {}
@@ -199,8 +199,8 @@ def _envelope(upper: Axes, lower: Axes, rows: Rows, letters: dict[str, str]) -> 
     swot = {"color": STYLES["SWOT"]["color"]}
     styles = STYLES | {
         "SWOT, the baseline's algorithm": STYLES["SWOT"],
-        "SWOT, its own best": {"color": "#b9588f", "linestyle": "-", "marker": "D"},
-        "SWOT, its own best, planes preset": swot | {"color": "#b9588f", "linestyle": ":",
+        "SWOT, its own best": {"color": PINK[0], "linestyle": "-", "marker": "D"},
+        "SWOT, its own best, planes preset": swot | {"color": PINK[0], "linestyle": ":",
                                                      "marker": ""},
     }  # fmt: skip
     for name, points in lines.items():

@@ -52,8 +52,9 @@ def _gained(rows: Rows) -> str:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel an algorithm, a curve a number of planes."""
-    from lightloom.papers.plots import page
-    from lightloom.papers.swot.plots import HUES, SHAPES, legend_above, shares
+    from lightloom.papers.swot.plots import shares
+    from lightloom.style.figures import legend, page
+    from lightloom.style.palette import HUES, SHAPES
 
     done = grouped(rows, "panel")
     with page(13, 4) as figure:
@@ -67,5 +68,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_title(TITLES[every[0].algorithm])
             shares(axes, every, least=-0.02)
         grid[0].set_ylabel("shorter than lockstep")
-        legend_above(figure, grid[0])
+        legend(figure, grid[0])
     return figure

@@ -58,15 +58,16 @@ def _inflection(rows: Rows) -> str:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel an algorithm, a curve a reconfiguration time, and lockstep's dashed."""
-    from lightloom.papers.plots import page
-    from lightloom.papers.swot.plots import HUES, SHAPES, legend_above, shares
+    from lightloom.papers.swot.plots import shares
+    from lightloom.style.figures import legend, page
+    from lightloom.style.palette import HUES, SHAPES
 
     done = grouped(rows, "panel")
     with page(13, 4) as figure:
         grid = figure.subplots(1, len(done), sharey=True)
         for axes, every in zip(grid, done.values(), strict=True):
             delays = sorted({row.reconfiguration_us for row in every})
-            for delay, name, color, shape in zip(delays, DELAYS, HUES, SHAPES, strict=True):
+            for delay, name, color, shape in zip(delays, DELAYS, HUES, SHAPES, strict=False):
                 some = [row for row in every if row.reconfiguration_us == delay]
                 sizes = [row.size_bytes for row in some]
                 axes.plot(sizes, [row.overhead for row in some], color=color, marker=shape,
@@ -77,5 +78,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_title(TITLES[every[0].algorithm])
             shares(axes, every)
         grid[0].set_ylabel("(completion - ideal) / completion")
-        legend_above(figure, grid[0], columns=4)
+        legend(figure, grid[0])
     return figure

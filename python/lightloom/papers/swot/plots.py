@@ -6,18 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from lightloom.papers.plots import every_x
 from lightloom.papers.swot.points import KB, MB, Row, Rows, size_text
+from lightloom.style.figures import every_x
+from lightloom.style.palette import GREEN, GREY, ORANGE, VIOLET
 
-# Okabe and Ito's hues (2008); a dash pattern and a marker each.
+# A colour, a dash pattern and a marker each.
 STYLES: dict[str, dict[str, Any]] = {
-    "one-shot": {"color": "#4d5663", "linestyle": (0, (2.5, 1)), "marker": "o"},
-    "lockstep": {"color": "#c77f00", "linestyle": (0, (5, 1.5)), "marker": "v"},
-    "SWOT": {"color": "#5b3cc4", "linestyle": "-", "marker": "s"},
-    "ideal": {"color": "#00805c", "linestyle": (0, (1.2, 1.2)), "marker": ""},
+    "one-shot": {"color": GREY[0], "linestyle": (0, (2.5, 1)), "marker": "o"},
+    "lockstep": {"color": ORANGE[0], "linestyle": (0, (5, 1.5)), "marker": "v"},
+    "SWOT": {"color": VIOLET[0], "linestyle": "-", "marker": "s"},
+    "ideal": {"color": GREEN[0], "linestyle": (0, (1.2, 1.2)), "marker": ""},
 }
 VALUES: dict[str, Callable[[Row], float | None]] = {
     "one-shot": lambda row: row.one_shot_us,
@@ -25,8 +25,6 @@ VALUES: dict[str, Callable[[Row], float | None]] = {
     "SWOT": lambda row: row.swot_us,
     "ideal": lambda row: row.ideal_us,
 }
-HUES = ("#0072b2", "#c77f00", "#5b3cc4", "#00805c")
-SHAPES = ("o", "v", "s", "D")
 _TICKS = (64 * KB, 256 * KB, MB, 4 * MB, 16 * MB, 64 * MB, 256 * MB, 1000 * MB, 4000 * MB,
           16000 * MB)  # fmt: skip
 
@@ -60,9 +58,3 @@ def over_sizes(axes: Axes, rows: Rows, *, label: bool = True) -> None:
     axes.tick_params(axis="x", labelsize=7.5, rotation=35)
     if label:
         axes.set_xlabel("buffer of a node")
-
-
-def legend_above(figure: Figure, axes: Axes, columns: int | None = None) -> None:
-    """Put the legend of `axes` above all panels."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns or len(labels))

@@ -49,28 +49,28 @@ def _layer(rows: Rows, speed: float) -> float:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a rival, a curve a time of compute, and devices as lines across."""
-    from lightloom.papers.plots import HUES, SHAPES, every_x, page
+    from lightloom.style.figures import every_x, legend, page
+    from lightloom.style.palette import MUTED, first_looks
 
     # Where it never pays, below all delays; where it always does, above them.
     floor, top = DELAYS[0].seconds / 3, DELAYS[-1].seconds * 3
-    with page(13, 7.4, dpi=160) as figure:
-        figure.suptitle(f"Figure {NUMBER}: {TITLE}", x=0.01, ha="left", fontweight="bold")
+    with page(13, 7.8, f"Figure {NUMBER}: {TITLE}") as figure:
         grid = figure.subplots(len(PARTNERS), len(SHOWN), sharey=True, sharex=True)
         for line, partners in zip(grid, PARTNERS, strict=True):
             for axes, rival in zip(line, SHOWN, strict=True):
-                for at, speed in enumerate(SPEEDS):
+                for look, speed in zip(first_looks(len(SPEEDS)), SPEEDS, strict=True):
                     mine = some(rows, partners=partners, speed=speed)
                     curve = [maps.pays_up_to(some(mine, skew=skew), rival) for skew in SKEWS]
                     places = [floor if delay is None else min(delay, top) for delay in curve]
                     axes.plot(
-                        SKEWS, [1e3 * delay for delay in places], color=HUES[at],
-                        marker=SHAPES[at], markersize=5, linewidth=1.4,
-                        label=f"{_layer(rows, speed):.0f} ms",
+                        SKEWS, [1e3 * delay for delay in places], color=look.light,
+                        marker=look.marker, markersize=5, linewidth=1.4,
+                        label=f"a layer computes {_layer(rows, speed):.0f} ms",
                     )  # fmt: skip
                 for delay in DELAYS:
                     hypothetical = delay.device.startswith("hypothetical")
                     axes.axhline(
-                        1e3 * delay.seconds, color="#8a929b", linewidth=0.6,
+                        1e3 * delay.seconds, color=MUTED, linewidth=0.6,
                         linestyle=":" if hypothetical else "-", zorder=0,
                     )  # fmt: skip
                 axes.set_yscale("log")
@@ -91,5 +91,5 @@ def draw(rows: Rows) -> Picture:
                 )  # fmt: skip
         for axes in grid[-1]:
             axes.set_xlabel("skew of pairs", fontsize=9)
-        grid[0][1].legend(title="a layer computes", fontsize=8, title_fontsize=8, loc="center")
+        legend(figure, grid[0][1], side="lower")
     return figure

@@ -140,10 +140,9 @@ def heat(title: str, rows: Rows) -> Picture:
     import numpy as np
     from matplotlib.colors import LogNorm
 
-    from lightloom.papers.plots import page
+    from lightloom.style.figures import number, page
 
-    with page(14, 9, dpi=140) as figure:
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    with page(14, 9, title) as figure:
         grid = figure.subplots(len(RIVALS), len(SPEEDS), sharex=True, sharey=True, squeeze=False)
         image = None
         for line, rival in zip(grid, RIVALS, strict=True):
@@ -155,14 +154,12 @@ def heat(title: str, rows: Rows) -> Picture:
                     values, cmap="RdBu", norm=LogNorm(1 / 4, 4), origin="lower", aspect="auto"
                 )
                 for (y, x), value in np.ndenumerate(values):
-                    dark = abs(math.log(value)) > math.log(2.2)
-                    axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=6,
-                              color="white" if dark else "black")  # fmt: skip
+                    number(axes, x, y, f"{value:.2f}", image.cmap(image.norm(value)), 6)
                 if values.min() < PAYS < values.max():
                     axes.contour(values, levels=[PAYS], colors="black", linewidths=1.2)
                 axes.set_xticks(range(len(DELAYS)), [delay.text for delay in DELAYS], rotation=60)
                 axes.set_yticks(range(len(SKEWS)), [f"{skew:g}" for skew in SKEWS])
-                axes.tick_params(length=0, labelsize=7)
+                axes.tick_params(labelsize=7)
             line[0].set_ylabel(f"{rival}\nskew of pairs", fontsize=8)
         for axes, speed in zip(grid[0], SPEEDS, strict=True):
             layer = some(rows, speed=speed)[0]["layer_ms"]
