@@ -107,6 +107,17 @@ def test_every_preset_has_its_kind() -> None:
             assert presets.load(kind, name).values["engine"][table]["kind"] == name
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_trains_that_were_measured_to_be_off_are_warned_of(transport: str) -> None:
+    """None of a packet by itself; of longer ones than were measured to be within 2 %."""
+    good = kinds.of("transport", transport)["train"]
+    assert (good == 1) == (transport != "spray")
+    for train in (1, good, good + 1):
+        scenario = job(**{"engine.transport.kind": transport, "engine.train": train})
+        said = [line for line in lightloom.shapes.warnings(scenario) if "engine.train" in line]
+        assert len(said) == (train > good), (train, said)
+
+
 def test_threads_change_nothing() -> None:
     """No figure and no cell of a table, whatever their number."""
     scenario = job("mixnet", **{"engine.sample_period": "5 us", "training.micro_batches": 1})
