@@ -107,6 +107,38 @@ def test_every_preset_has_its_kind() -> None:
             assert presets.load(kind, name).values["engine"][table]["kind"] == name
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_trains_that_were_measured_to_be_off_are_warned_of(transport: str) -> None:
+    """None of a packet by itself; of longer ones than were measured to be within 2 %."""
+    good = kinds.of("transport", transport)["train"]
+    assert (good == 1) == (transport != "spray")
+    for train in (1, good, good + 1):
+        scenario = job(**{"engine.transport.kind": transport, "engine.train": train})
+        said = [line for line in lightloom.shapes.warnings(scenario) if "engine.train" in line]
+        assert len(said) == (train > good), (train, said)
+
+
+def test_threads_change_nothing() -> None:
+    """No figure and no cell of a table, whatever their number."""
+    scenario = job("mixnet", **{"engine.sample_period": "5 us", "training.micro_batches": 1})
+    alone = lightloom.simulate(scenario)
+    for threads in (2, 3, 8):
+        result = lightloom.simulate(scenario, threads=threads)
+        assert result.rows == alone.rows
+        for table in ("tasks", "links", "transfers", "queues", "reorder"):
+            assert getattr(result, table).equals(getattr(alone, table)), table
+    one = {"ranks": 32, "size": "4 MiB", "engine": "packet", "progress": False}
+    rows = [lightloom.collective("all-to-all", threads=n, **one).rows for n in (1, 2)]
+    assert rows[0] == rows[1]
+
+
+def test_threads_that_would_not_be_used_are_refused(refused: Callable[..., str]) -> None:
+    err = refused("simulate", "mixtral-8x7b", *SETTINGS, "--threads", "2")
+    assert 'threads 2: engine.kind = "flow" runs on one; allowed: more with "packet"' in err
+    with pytest.raises(lightloom.InputError, match="a balancer in Python runs on one"):
+        lightloom.simulate(job(), threads=2, balancer=lambda *_: 0)
+
+
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("packets") / "result"

@@ -29,6 +29,7 @@ from lightloom.gating import load_trace, unrecorded
 from lightloom.money import Money, money_of, usd_per_trillion_tokens
 from lightloom.progress import OnProgress, displayed
 from lightloom.runs import Cache, ScenarioRun, perform
+from lightloom.runs.run import allow_threads
 from lightloom.runs.scenario import ORIGINS, TABLES, in_seconds, speed, trace_digest
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace
@@ -104,6 +105,7 @@ def simulate(
     on_progress: OnProgress | None = None,
     decision: Decision | None = None,
     balancer: Balancer | None = None,
+    threads: int = 1,
 ) -> Result:
     """Simulate one training iteration.
 
@@ -131,6 +133,8 @@ def simulate(
     balancer
         A function that chooses the paths of packets in place of ``engine.balancer``: see
         `lightloom.balancer`. The Result names it among its notes.
+    threads
+        CPU threads of the packet engine; the result is the same for any number.
 
     Returns
     -------
@@ -159,8 +163,9 @@ def simulate(
         store.check_place(Path(out), force=force)
     with displayed(1, progress, on_progress) as report:
         runs = run_all(
-            [job], on_progress=report, priced=False, decision=decision, balancer=balancer
-        )
+            [job], on_progress=report, priced=False, decision=decision, balancer=balancer,
+            threads=threads,
+        )  # fmt: skip
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
@@ -177,6 +182,7 @@ def run_all(
     decision: Decision | None = None,
     balancer: Balancer | None = None,
     cache: Cache | None = None,
+    threads: int = 1,
 ) -> Runs:
     """Run scenarios that share a trace; what was finished before a stop is kept.
 
@@ -191,12 +197,15 @@ def run_all(
     if not scenarios:
         raise InputError("nothing to run")
     first = scenarios[0]
+    allow_threads(threads, first.engine.kind, chooser=balancer is not None)
     functions = (decisions.prepared(decision, first), balancers.prepared(balancer))
     costs = [_cost(scenario, priced) for scenario in scenarios]
     monies = [money_of(scenario) for scenario in scenarios]
     trace = load_trace(first)
     runs = [
-        ScenarioRun.of(scenario, trace, name=run_name(scenario), functions=functions)
+        ScenarioRun.of(
+            scenario, trace, name=run_name(scenario), functions=functions, threads=threads
+        )
         for scenario in scenarios
     ]
     done = perform(runs, cache=cache, jobs=jobs, first_failure_stops=True, on_progress=on_progress)

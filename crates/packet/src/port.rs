@@ -13,8 +13,8 @@ use crate::schedule::Arrival;
 use crate::shard::Shard;
 use crate::transit::Transit;
 
-/// What a port sends with, and by what.
-struct Port<'s, 'c, 'd> {
+/// What a port sends with, and by what; `TRAINS`: packets may travel as trains.
+struct Port<'s, 'c, 'd, const TRAINS: bool> {
     c: &'c Common<'d>,
     link: &'s mut Link,
     pool: &'s mut Pool,
@@ -25,7 +25,7 @@ struct Port<'s, 'c, 'd> {
     control: u64,
 }
 
-impl Port<'_, '_, '_> {
+impl<const TRAINS: bool> Port<'_, '_, '_, TRAINS> {
     /// A packet leaves, now that the link is idle.
     #[inline(always)]
     fn send(&mut self, id: u32, now: u64) {
@@ -44,13 +44,13 @@ impl Port<'_, '_, '_> {
     fn send_at(&mut self, id: u32, now: u64) {
         let (c, link) = (self.c, &mut *self.link);
         let packet = &mut self.pool.packets[id as usize];
-        let trains = c.settings.train > 1;
         let (size, takes, count) = if packet.is_control() {
-            let headers = c.settings.headers(packet.size);
+            let headers = if TRAINS { c.settings.headers(packet.size) } else { 1 };
             (headers * c.settings.header, headers * self.control, 1)
         } else {
             let size = u64::from(packet.size);
-            (size, self.class.time_for(size), c.settings.packets_in(size, c.settings.full))
+            let count = if TRAINS { c.settings.packets_in(size, c.settings.full) } else { 1 };
+            (size, self.class.time_for(size), count)
         };
         link.free_at += takes;
         link.carried += size;
@@ -58,7 +58,7 @@ impl Port<'_, '_, '_> {
         let hop = packet.hop + 1;
         let next = if hop < packet.hops { packet.link(hop, c.long) } else { self.name ^ 1 };
         let mut time = now + takes + self.class.delay;
-        if trains && count > 1 && hop < packet.hops && c.class(next).is_no_faster(&self.class) {
+        if TRAINS && count > 1 && hop < packet.hops && c.class(next).is_no_faster(&self.class) {
             // A train is there as soon as its first packet is.
             time -= takes - self.class.time_for(c.settings.full);
         }
@@ -98,7 +98,22 @@ impl Port<'_, '_, '_> {
 
 impl Shard<'_> {
     /// A port: what arrives, and between that what leaves. When it does something next by itself.
+    #[inline]
     pub(crate) fn work_port(
+        &mut self,
+        c: &Common<'_>,
+        at: u32,
+        inbox: &[Arrival],
+        end: u64,
+    ) -> u64 {
+        match c.settings.train {
+            1 => self.work_port_of::<false>(c, at, inbox, end),
+            _ => self.work_port_of::<true>(c, at, inbox, end),
+        }
+    }
+
+    #[inline]
+    fn work_port_of<const TRAINS: bool>(
         &mut self,
         c: &Common<'_>,
         at: u32,
@@ -113,7 +128,7 @@ impl Shard<'_> {
         let (name, before) = (self.names[at as usize], link.packets);
         let control = class.time_for(c.settings.header);
         let (pool, transit) = (&mut self.pool, &mut self.transit);
-        let mut port = Port { c, link, pool, transit, name, class, control };
+        let mut port = Port::<TRAINS> { c, link, pool, transit, name, class, control };
         let mut trims = 0;
         for &Arrival { time: now, packet: id, .. } in inbox {
             port.serve(now);
@@ -122,7 +137,7 @@ impl Shard<'_> {
             if packet.is_control() {
                 if idle {
                     port.send(id, now);
-                } else if c.settings.train > 1 && port.link.free_at > now {
+                } else if TRAINS && port.link.free_at > now {
                     port.send_between(id, now);
                 } else {
                     port.link.control.push(id, &mut port.pool.packets);
@@ -134,7 +149,7 @@ impl Shard<'_> {
             if c.settings.queue_limit < queued + size {
                 let full = c.settings.full;
                 let room = (c.settings.queue_limit.saturating_sub(queued) / full) as u32;
-                let packets = c.settings.packets_in(size, full);
+                let packets = if TRAINS { c.settings.packets_in(size, full) } else { 1 };
                 let cut = room > 0 && packets > 1;
                 // What has room of a train goes on.
                 let (rest, lost) = match cut {

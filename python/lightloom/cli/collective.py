@@ -63,6 +63,7 @@ def collective(
     transport: str | None = words.TRANSPORT,
     balancer: str | None = words.BALANCER,
     jobs: int | None = typer.Option(None, "--jobs", min=1, help="Sizes run beside each other."),
+    threads: int = words.THREADS,
     out: Path | None = typer.Option(None, "--out", help="Directory of the Result (none)."),
     force: bool = words.FORCE,
     as_json: bool = words.JSON,
@@ -93,7 +94,8 @@ def collective(
     with progress.runs(count) as on_progress:
         result = collectives.collective(
             primitive, size=size, spec=spec, settings=given, out=out, force=force, jobs=jobs,
-            command=shlex.join(["lightloom", *sys.argv[1:]]), on_progress=on_progress,
+            threads=threads, command=shlex.join(["lightloom", *sys.argv[1:]]),
+            on_progress=on_progress,
         )  # fmt: skip
     if as_json:
         print(json.dumps({"rows": result.rows, "info": result.info}, indent=2))

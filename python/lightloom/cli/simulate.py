@@ -35,6 +35,7 @@ def simulate(
         None, "--out", help="Directory of the Result (results/NAME-DIGEST)."
     ),
     allow_oversize: bool = words.ALLOW_OVERSIZE,
+    threads: int = words.THREADS,
     force: bool = words.FORCE,
     as_json: bool = words.JSON,
 ) -> None:
@@ -68,6 +69,7 @@ def simulate(
             command=shlex.join(["lightloom", *sys.argv[1:]]),
             reduced_from=reduced_from,
             on_progress=on_progress,
+            threads=threads,
         )
     row = result.rows[0]
     if as_json:

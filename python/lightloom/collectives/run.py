@@ -48,6 +48,7 @@ def collective(
     out: str | PathLike[str] | None = None,
     force: bool = False,
     jobs: int | None = None,
+    threads: int = 1,
     progress: bool = True,
     command: str = "lightloom.collective",
     on_progress: OnProgress | None = None,
@@ -82,6 +83,8 @@ def collective(
         A directory to write the Result to, and whether to replace the one there.
     jobs
         Sizes run beside each other; at most as many as there are cores.
+    threads
+        CPU threads of the packet engine for each; the result is the same for any number.
     progress, on_progress, command
         As of `lightloom.simulate`.
 
@@ -105,6 +108,7 @@ def collective(
     from lightloom.collectives.result import gathered
     from lightloom.runs import perform, users
     from lightloom.runs.collective import CollectiveRun, own_size
+    from lightloom.runs.run import allow_threads
 
     chosen = {
         "cluster.gpus": ranks,
@@ -157,9 +161,13 @@ def collective(
     flows = unsaid.flows(specs[0], demand)
     exact, specs = specs, resolved(flows)
     notes = _notes(specs, exact, flows)
+    allow_threads(threads, specs[0].engine.kind)
     if out is not None:
         store.check_place(Path(out), force=force)
-    runs = [CollectiveRun.of(one, name=str(one.collective.size), matrix=array) for one in specs]
+    runs = [
+        CollectiveRun.of(one, name=str(one.collective.size), matrix=array, threads=threads)
+        for one in specs
+    ]
     if progress and (note := _slow(specs[0], flows)):
         print(f"note: {note}", file=sys.stderr)
     cache = users() if len(runs) > 1 else None

@@ -38,9 +38,16 @@ class CollectiveRun(Run):
 
     @classmethod
     def of(
-        cls, spec: CollectiveSpec, *, name: str | None = None, matrix: Matrix | None = None
+        cls,
+        spec: CollectiveSpec,
+        *,
+        name: str | None = None,
+        matrix: Matrix | None = None,
+        threads: int = 1,
     ) -> CollectiveRun:
         """Return a collective as a run; `matrix` stands for the file of ``collective.matrix``.
+
+        The packet engine takes so many `threads`, of which the outcome does not depend.
 
         Raises
         ------
@@ -70,6 +77,7 @@ class CollectiveRun(Run):
             weight=pairs * 5e-6 + (0.0 if spec.engine.kind == "flow" else packets * 2e-7),
             memory=(150 << 20) + 100 * pairs,
             matrix=matrix,
+            threads=threads,
         )
 
     @property
@@ -105,7 +113,7 @@ def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outc
     flat = None if matrix is None else matrix.reshape(-1)
     try:
         workload = _core.Workload.collective(text, flat, program)
-        out = workload.run(text, on_progress)
+        out = workload.run(text, on_progress, threads=run.threads)
     except ValueError as error:
         raise InputError(str(error)) from None
     except RuntimeError as error:

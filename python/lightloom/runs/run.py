@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lightloom import _core
+from lightloom.errors import InputError
 from lightloom.runs.outcome import Figure, Outcome, Spent
 
 KINDS = {
@@ -85,6 +86,8 @@ class Run:
     """About how much memory a process with it takes [B]."""
     group: str = ""
     """Runs of one group share what a process keeps in its `Memo`."""
+    threads: int = 1
+    """CPU threads of the packet engine. Its outcome does not depend on them; so no key has them."""
 
     @cached_property
     def digest(self) -> str:
@@ -126,10 +129,31 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a worker needs to perform it."""
-        return {part: getattr(self, part) for part in ("kind", "name", "payload", "where", "group")}
+        parts = ("kind", "name", "payload", "where", "group", "threads")
+        return {part: getattr(self, part) for part in parts}
 
     def _kind(self) -> Any:
         return import_module(KINDS.get(self.kind, self.kind))
+
+
+def allow_threads(threads: int, engine: str, *, chooser: bool = False) -> None:
+    """Refuse threads where none but one would be used.
+
+    >>> allow_threads(2, "packet")
+
+    Raises
+    ------
+    InputError
+        Unless it is one, or the packet engine chooses paths itself.
+    """
+    if threads < 1:
+        raise InputError(f"threads {threads}: must be at least 1")
+    if threads > 1 and engine != "packet":
+        raise InputError(
+            f'threads {threads}: engine.kind = "{engine}" runs on one; allowed: more with "packet"'
+        )
+    if threads > 1 and chooser:
+        raise InputError(f"threads {threads}: a balancer in Python runs on one")
 
 
 def timed(perform: Callable[[], Outcome], clock: Callable[[], float] = time.thread_time) -> Outcome:

@@ -63,6 +63,7 @@ class ScenarioRun(Run):
         name: str | None = None,
         cost: Cost | None = None,
         functions: tuple[Callable[..., Any] | None, ...] = (None, None),
+        threads: int = 1,
     ) -> ScenarioRun:
         """Return a scenario as a run.
 
@@ -74,6 +75,8 @@ class ScenarioRun(Run):
             Of the point in its set; the scenario's title unless given.
         cost
             Of its network, for the table.
+        threads
+            Of the packet engine; the outcome is the same for any number.
 
         Raises
         ------
@@ -112,6 +115,7 @@ class ScenarioRun(Run):
             trace=trace,
             cost=cost,
             functions=functions,
+            threads=threads,
         )
 
     @property
@@ -133,7 +137,7 @@ def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outc
     functions = run.functions if isinstance(run, ScenarioRun) else ()
     try:
         workload = memo.get(run.group, lambda: _workload(run, spec))
-        out = workload.run(spec, on_progress, functions or (None, None))
+        out = workload.run(spec, on_progress, functions or (None, None), threads=run.threads)
     except ValueError as error:
         raise InputError(str(error)) from None
     except RuntimeError as error:

@@ -14,6 +14,9 @@ pub struct Capabilities {
     pub go_back_n: bool,
     /// Whether the receiver paces the sender, by a pull for each packet.
     pub pulls: bool,
+    /// Packets that may travel as a train so that iterations and the 99th percentile of their flows stay
+    /// within 2 % of packets by themselves, as measured (docs/performance.md); 1 where none do.
+    pub train: u32,
 }
 
 /// Bytes; no job comes near the most.
