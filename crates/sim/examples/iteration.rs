@@ -1,6 +1,6 @@
 //! Runs one iteration of training and says what it cost: `cargo run --release -p lightloom-sim --example
 //! iteration -- DIRECTORY [digest]`. The directory holds `spec.json` (a resolved specification) and a
-//! gating trace, `shape.json` and `counts.bin` (32 bits a number), as `benches/run.py --dump` writes them.
+//! gating trace, `shape.json` and `counts.bin` (32 bits a number), as `benches/held.py` writes them.
 //! Prints, as JSON, how much work it was, CPU seconds and memory; and a digest of all that came out, but
 //! for how often rates were computed.
 
