@@ -100,7 +100,8 @@ lint: lint-fast dev ## those, clippy, cargo doc without warnings, mypy
 	CARGO_TARGET_DIR=target/lint RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps --workspace --exclude lightloom-py
 	$(BIN)/mypy
 
-bench: dev ## the figures of merit, in CPU seconds on one thread
+bench: dev ## instructions against their records, then the figures of merit, in CPU seconds on one thread
+	$(BIN)/python benches/held.py
 	$(BIN)/python benches/run.py
 	$(BIN)/python benches/control.py
 

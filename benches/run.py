@@ -98,15 +98,8 @@ def _cpu() -> float:
 
 def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
     """Send a permutation or an all-to-all over a three-tier fat-tree at 100 Gbps, by default."""
-    job = Scenario.preset(
-        "mixtral-8x7b",
-        bandwidth="100 Gbps",
-        **{"engine.kind": "packet", "engine.transport.kind": transport},
-    )
-    settings = job.to_core()["engine"]
-    del settings["kind"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(settings, file)
+        json.dump(transport_settings(transport), file)
         file.flush()
         command = [_example("packet", "speed"), pattern, str(hosts), str(size), file.name]
         figures = _program(command)
@@ -120,6 +113,18 @@ def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
         "mhops_per_cpu_s": figures["packet_hops"] / cpu / 1e6,
         **{k: figures[k] for k in PACKET_FIGURES},
     }
+
+
+def transport_settings(transport: str) -> Any:
+    """Return the settings of a transport at 100 Gbps as the packet engine's example reads them."""
+    job = Scenario.preset(
+        "mixtral-8x7b",
+        bandwidth="100 Gbps",
+        **{"engine.kind": "packet", "engine.transport.kind": transport},
+    )
+    settings = job.to_core()["engine"]
+    del settings["kind"]
+    return settings
 
 
 def all_to_all(ranks: int, sizes: str, fabric: str, tolerance: float = 0.0) -> Figures:

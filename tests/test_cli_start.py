@@ -125,6 +125,24 @@ def test_resolving_a_specification_loads_neither_tables_nor_drawings():
         assert not any(name.split(".")[1] == room for name in ours), room
 
 
+PLAN = "plan collective --algorithm ring-allreduce --nodes 8 --size 64MB"
+
+
+@pytest.mark.parametrize("command", ["cost", "cost --json", PLAN, f"{PLAN} --json"])
+def test_what_only_counts_loads_neither_tables_nor_drawings(command: str):
+    assert loaded(*command.split()).isdisjoint(("numpy", "pyarrow", "matplotlib"))
+
+
+@pytest.mark.parametrize("package", ["plan", "trace"])
+def test_a_package_loads_what_it_is_asked_for(package: str):
+    code = f"""
+import sys, lightloom.{package} as package
+print(not any(heavy in sys.modules for heavy in ("numpy", "pyarrow")))
+print(*(name for name in package.__all__ if not hasattr(package, name)))
+"""
+    assert python(code).split() == ["True"]
+
+
 def test_a_command_does_not_look_for_plugins_of_pydantic():
     """It would read the metadata of every package that is installed."""
     code = """

@@ -40,8 +40,9 @@ Component = Literal["attention", "gate", "expert", "shared_expert", "dense_mlp",
 class Section(BaseModel):
     """A table of the specification: frozen, and an error for every key it does not know."""
 
+    # Built when first used: a table that is only part of another is never built by itself.
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, ser_json_inf_nan="constants"
+        extra="forbid", frozen=True, strict=True, ser_json_inf_nan="constants", defer_build=True
     )
 
 

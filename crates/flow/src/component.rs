@@ -13,11 +13,13 @@
 //! Checked: by the engine's conformance suite and, for rates, in [`filling`].
 
 pub(crate) mod filling;
+mod plan;
 mod quotient;
 
 use crate::pool::{Pool, Tag};
 use crate::refinement::Members;
 use lightloom_units::{BitRate, Bytes, Time};
+use plan::Plan;
 
 /// A flow that has left a component, or so many that were alike.
 pub(crate) struct Done {
@@ -54,11 +56,23 @@ struct Link {
     /// The lowest mark of the flows it serves, or lower; infinite if it serves none.
     due: f64,
     /// Its members stand at `from..to`, those it serves at `from..served`.
-    from: usize,
-    served: usize,
-    to: usize,
+    from: u32,
+    served: u32,
+    to: u32,
     /// How many flows its members are: one each, but for classes.
-    load: usize,
+    load: u32,
+}
+
+impl Link {
+    /// Where its members stand.
+    fn members(&self, width: usize) -> std::ops::Range<usize> {
+        self.from as usize * width..self.to as usize * width
+    }
+
+    /// Where those stand that it serves.
+    fn served(&self, width: usize) -> std::ops::Range<usize> {
+        self.from as usize * width..self.served as usize * width
+    }
 }
 
 #[derive(Debug, Default)]
@@ -88,8 +102,11 @@ pub(crate) struct Component {
     live: usize,
     /// Levels below this are still right.
     right_below: f64,
-    updated: Time,
+    pub updated: Time,
     born: Time,
+    /// Flows that are done, and when, until they are told.
+    ends: Vec<(u32, Time)>,
+    plan: Plan,
     pub version: u32,
     pub stale: bool,
     pub dissolving: bool,
@@ -157,6 +174,7 @@ impl Component {
         self.links.clear();
         self.serving.clear();
         self.right_below = 0.0;
+        self.plan.clear();
         (self.stale, self.dissolving) = (false, false);
     }
 
@@ -170,18 +188,18 @@ impl Component {
 
     /// Counting sort of the flows by link. Links come with their number of members in `to`.
     fn index_members(&mut self) {
-        let mut next = 0;
+        let mut next = 0u32;
         for link in &mut self.links {
             let members = link.to;
             (link.from, link.served, link.to) = (next, next, next);
             next += members;
         }
         self.live = self.flows.len();
-        self.members.resize(next * self.width, 0);
+        self.members.resize(next as usize * self.width, 0);
         for (flow, path) in self.path.chunks_exact(self.stride).enumerate() {
             for (hop, &at) in path.iter().enumerate().filter(|&(_, &at)| at != PAD) {
                 let link = &mut self.links[at as usize];
-                let record = &mut self.members[link.to * self.width..][..self.width];
+                let record = &mut self.members[link.to as usize * self.width..][..self.width];
                 let (others, crossing) = record.split_at_mut(self.stride);
                 first(hop, path, others);
                 others[0] = flow as u32;
@@ -189,7 +207,7 @@ impl Component {
                     first(hop, &self.crossing[flow * self.stride..][..self.stride], crossing);
                 }
                 link.to += 1;
-                link.load += weight(record, self.stride, 0) as usize;
+                link.load += weight(record, self.stride, 0);
             }
         }
     }
@@ -209,23 +227,32 @@ impl Component {
 
     /// Brings the links up to `now` and hands over the flows that are done.
     pub fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
+        let mut ends = std::mem::take(&mut self.ends);
+        self.step(now, &mut ends);
+        ends.drain(..).for_each(|(flow, drained)| self.tell(flow as usize, drained, done));
+        self.ends = ends;
+    }
+
+    /// Brings the links up to `now` and names the flows that are done.
+    fn step(&mut self, now: Time, ends: &mut Vec<(u32, Time)>) {
         let elapsed = now.saturating_sub(self.updated).ps() as f64;
         for turn in 0..self.serving.len() {
             let at = self.serving[turn] as usize;
-            let Link { level, sent, due, from, served, .. } = self.links[at];
+            let link = self.links[at];
+            let Link { level, sent, due, .. } = link;
             let after = sent + level * elapsed;
             self.links[at].sent = after;
             if due > after + ROUNDING_BYTES {
                 continue;
             }
             // Backwards, because a member that goes leaves its place to one behind it.
-            for place in (from..served).rev() {
-                let flow = self.members[place * self.width] as usize;
+            for place in (link.from..link.served).rev() {
+                let flow = self.members[place as usize * self.width] as usize;
                 let mark = self.flows[flow].mark;
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
                         self.updated.saturating_add(time_for(mark - sent, level)).min(now);
-                    self.tell(flow, drained, done);
+                    ends.push((flow as u32, drained));
                     self.remove(flow);
                     self.right_below = self.right_below.min(level);
                 }
@@ -254,15 +281,16 @@ impl Component {
         self.live -= 1;
         for hop in flow * self.stride..(flow + 1) * self.stride {
             let at = self.path[hop] as usize;
-            let Link { from, served, to, .. } = self.links[at];
-            let members = &self.members[from * self.width..to * self.width];
+            let link = self.links[at];
+            let Link { from, served, to, .. } = link;
+            let members = &self.members[link.members(self.width)];
             let mut records = members.chunks_exact(self.width);
             let Some(place) = records.position(|record| record[0] == flow as u32) else {
                 continue; // the pad
             };
             let record = &members[place * self.width..][..self.width];
-            self.links[at].load -= weight(record, self.stride, 0) as usize;
-            let mut hole = from + place;
+            self.links[at].load -= weight(record, self.stride, 0);
+            let mut hole = from + place as u32;
             if hole < served {
                 self.swap(hole, served - 1);
                 hole = served - 1;
@@ -275,8 +303,9 @@ impl Component {
     }
 
     /// Exchanges the places of two members of one link.
-    fn swap(&mut self, a: usize, b: usize) {
+    fn swap(&mut self, a: u32, b: u32) {
         if a != b {
+            let (a, b) = (a as usize, b as usize);
             for field in 0..self.width {
                 self.members.swap(a * self.width + field, b * self.width + field);
             }
@@ -324,7 +353,7 @@ impl Component {
             let age = self.updated.saturating_sub(self.born).ps() as f64 + soonest;
             let horizon = soonest + tolerance * age;
             for link in serving().filter(|link| end(link, link.due) <= horizon) {
-                let served = &self.members[link.from * self.width..link.served * self.width];
+                let served = &self.members[link.served(self.width)];
                 for record in served.chunks_exact(self.width) {
                     let mark = self.flows[record[0] as usize].mark;
                     let end = end(link, mark);

@@ -5,9 +5,10 @@ use crate::component::{Component, Done};
 use crate::links::Links;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
+use crate::queue::Queue;
 use crate::refinement::{Colours, Quotient, Worthwhile};
 use lightloom_engine::{
-    Due, EngineError, EventQueue, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step,
+    Due, EngineError, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
@@ -28,7 +29,9 @@ pub(crate) enum Event {
 pub(crate) struct Run<'a> {
     pub(crate) tolerance: f64,
     pub(crate) ledger: Ledger<'a>,
-    pub(crate) queue: EventQueue<Event>,
+    pub(crate) queue: Queue<Event>,
+    /// Events handled.
+    handled: u64,
     pub(crate) links: Links,
     pub(crate) colours: Colours,
     pub(crate) component_of: Vec<u32>,
@@ -41,6 +44,10 @@ pub(crate) struct Run<'a> {
     pub(crate) pool: Pool,
     /// Whether classes have been formed at this instant, perhaps on links of such flows.
     pub(crate) formed: bool,
+    /// Whether everything that happens at this instant has happened.
+    pub(crate) settling: bool,
+    /// Whether components have been taken apart at this instant that were not over.
+    pub(crate) disturbed: bool,
     /// Whether paths may not be whole any more: links broke, or circuits were patched away.
     pub(crate) broken: bool,
     pub(crate) partition: Partition,
@@ -61,7 +68,8 @@ impl<'a> Run<'a> {
         Run {
             tolerance,
             ledger: Ledger::new(scenario, policy, observer),
-            queue: EventQueue::new(),
+            queue: Queue::new(),
+            handled: 0,
             colours: Colours::new(worthwhile, links.len()),
             component_of: vec![NONE; links.len()],
             components: Vec::new(),
@@ -70,6 +78,8 @@ impl<'a> Run<'a> {
             dissolving: Vec::new(),
             pool: Pool::default(),
             formed: false,
+            settling: false,
+            disturbed: false,
             broken: false,
             partition: Partition::new(links.len()),
             local: vec![0; links.len()],
@@ -97,7 +107,8 @@ impl<'a> Run<'a> {
 
     fn handle(&mut self, event: Event, now: Time) -> Result<(), EngineError> {
         self.ledger.outcome.events += 1;
-        if self.ledger.outcome.events % CHECK_EVERY == 0 {
+        self.handled += 1;
+        if self.handled % CHECK_EVERY == 0 {
             self.ledger.ask(now)?;
         }
         match event {
@@ -114,11 +125,16 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Gives something back to the ledger when it is due.
+    pub(crate) fn await_due(&mut self, wake: Wake, now: Time) {
+        self.queue.push(wake.at, (now, self.settling), Event::Due(wake.due));
+    }
+
     /// Does what the ledger asks for at this instant.
     pub(crate) fn keep_up(&mut self, now: Time) -> Result<(), EngineError> {
         while let Some(step) = self.ledger.step(now)? {
             match step {
-                Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),
+                Step::Wake(wake) => self.await_due(wake, now),
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now),
                 Step::Ready(links) => self.set_ready(&links),
                 Step::Incident(changes) => self.incident(&changes, now),

@@ -9,10 +9,13 @@ Examples
 ('1.2 ms', 0.0)
 """
 
-from lightloom.plan.alltoall import AllToAllOutcome, plan_alltoall
-from lightloom.plan.collective import Outcome, Row, best, plan_collective
-from lightloom.plan.file import Plan, read, schema
-from lightloom.plan.job import Job, Planes, algorithms
+from lightloom.lazy import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from lightloom.plan.alltoall import AllToAllOutcome, plan_alltoall
+    from lightloom.plan.collective import Outcome, Row, best, plan_collective
+    from lightloom.plan.file import Plan, read, schema
+    from lightloom.plan.job import Job, Planes, algorithms
 
 __all__ = [
     "AllToAllOutcome",
@@ -28,3 +31,21 @@ __all__ = [
     "read",
     "schema",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "AllToAllOutcome": "lightloom.plan.alltoall",
+        "Job": "lightloom.plan.job",
+        "Outcome": "lightloom.plan.collective",
+        "Plan": "lightloom.plan.file",
+        "Planes": "lightloom.plan.job",
+        "Row": "lightloom.plan.collective",
+        "algorithms": "lightloom.plan.job",
+        "best": "lightloom.plan.collective",
+        "plan_alltoall": "lightloom.plan.alltoall",
+        "plan_collective": "lightloom.plan.collective",
+        "read": "lightloom.plan.file",
+        "schema": "lightloom.plan.file",
+    },
+)

@@ -19,6 +19,28 @@ pub(crate) struct Scratch {
     share: Vec<f64>,
     /// The links that froze last time, in that order, from where filling resumes.
     before: Vec<u32>,
+    /// By track: when last it was asked for.
+    asked: Vec<u32>,
+    asking: u32,
+}
+
+impl Scratch {
+    /// Begins a list of tracks.
+    pub fn begin_tracks(&mut self) {
+        self.asking = self.asking.wrapping_add(1);
+        if self.asking == 0 {
+            (self.asking, self.asked) = (1, Vec::new());
+        }
+    }
+
+    /// Whether a track is on the list for the first time.
+    pub fn is_first(&mut self, track: u32) -> bool {
+        let at = track as usize;
+        if at >= self.asked.len() {
+            self.asked.resize(at + 1, 0);
+        }
+        std::mem::replace(&mut self.asked[at], self.asking) != self.asking
+    }
 }
 
 /// What is left of a link, and how many flows still want it: none once it is frozen.
@@ -59,9 +81,9 @@ impl Component {
         &mut self,
         stride: usize,
         width: usize,
-        Scratch { open, share, before }: &mut Scratch,
+        Scratch { open, share, before, .. }: &mut Scratch,
     ) {
-        let whole = |link: &Link| Open { left: link.capacity, flows: link.load as f64 };
+        let whole = |link: &Link| Open { left: link.capacity, flows: f64::from(link.load) };
         open.clear();
         open.extend(self.links.iter().map(whole));
         open[PAD as usize].flows = f64::MAX; // each path may cross it, and it never fills up
@@ -70,8 +92,8 @@ impl Component {
             self.serving.partition_point(|&at| self.links[at as usize].level < self.right_below);
         for &at in &self.serving[..right] {
             let link = &self.links[at as usize];
-            todo -= link.served - link.from;
-            let served = &self.members[link.from * width..link.served * width];
+            todo -= (link.served - link.from) as usize;
+            let served = &self.members[link.served(width)];
             for record in served.chunks_exact(width) {
                 for hop in 1..stride {
                     open[record[hop] as usize].take(link.level, weight(record, stride, hop));
@@ -122,14 +144,15 @@ impl Component {
     ) -> usize {
         let share = &mut share[..open.len()]; // one check of bounds for both
         let wanted = open[at].flows as usize;
-        let Link { from, served, to, due, .. } = self.links[at];
+        let link = self.links[at];
+        let Link { from, served, to, due, .. } = link;
         let (mut claimed, mut flows) = (0, 0);
-        for record in self.members[from * width..served * width].chunks_exact(width) {
+        for record in self.members[link.served(width)].chunks_exact(width) {
             let claims = usize::from(claim(record, stride, fair, open, share));
             claimed += claims;
             flows += claims * weight(record, stride, 0) as usize;
         }
-        if from + claimed < served || due == STALE {
+        if from + (claimed as u32) < served || due == STALE {
             self.part(at);
         }
         let link = &mut self.links[at];
@@ -140,7 +163,7 @@ impl Component {
         let Link { sent, mut served, mut due, .. } = *link;
         let mut place = served;
         while flows < wanted && place < to {
-            let record = &self.members[place * width..][..width];
+            let record = &self.members[place as usize * width..][..width];
             if claim(record, stride, fair, open, share) {
                 claimed += 1;
                 flows += weight(record, stride, 0) as usize;
@@ -162,7 +185,7 @@ impl Component {
         let Link { from, mut served, .. } = self.links[at];
         let (mut place, mut due) = (from, f64::INFINITY);
         while place < served {
-            let flow = self.flows[self.members[place * self.width] as usize];
+            let flow = self.flows[self.members[place as usize * self.width] as usize];
             if flow.server == at as u32 {
                 due = if flow.mark < due { flow.mark } else { due };
                 place += 1;
