@@ -114,6 +114,10 @@ def linked(data: bytes) -> tuple[set[str], Iterator[tuple[int, int]]]:
 
 def check_again(sdist: Path, wheel: Path) -> None:
     """Build the wheel once more, from the sdist, as pip does, in another place."""
+    before = sdist.read_bytes()
+    output([sys.executable, ROOT / "tools" / "packaging" / "build.py", "sdist"])
+    assert sdist.read_bytes() == before, "two sdists differ, or the sources changed"
+    say("sdist again: the same bytes")
     with tempfile.TemporaryDirectory(prefix="lightloom-again-") as place:
         environment = os.environ | {
             "MATURIN_PEP517_ARGS": " ".join(build.arguments(build.HERE)),
@@ -129,10 +133,6 @@ def check_again(sdist: Path, wheel: Path) -> None:
         assert second.name == wheel.name
         assert filecmp.cmp(wheel, second, shallow=False), different(wheel, second)
         say("  the same bytes as", wheel.name)
-        before = sdist.read_bytes()
-        output([sys.executable, ROOT / "tools" / "packaging" / "build.py", "sdist"])
-        assert sdist.read_bytes() == before, "two sdists differ"
-        say("  the same bytes as", sdist.name)
 
 
 def different(one: Path, other: Path) -> str:
