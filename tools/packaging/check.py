@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
 import tarfile
@@ -114,6 +115,10 @@ def linked(data: bytes) -> tuple[set[str], Iterator[tuple[int, int]]]:
 
 def check_again(sdist: Path, wheel: Path) -> None:
     """Build the wheel once more, from the sdist, as pip does, in another place."""
+    before = sdist.read_bytes()
+    output([sys.executable, ROOT / "tools" / "packaging" / "build.py", "sdist"])
+    assert sdist.read_bytes() == before, "two sdists differ, or the sources changed"
+    say("sdist again: the same bytes")
     with tempfile.TemporaryDirectory(prefix="lightloom-again-") as place:
         environment = os.environ | {
             "MATURIN_PEP517_ARGS": " ".join(build.arguments(build.HERE)),
@@ -129,10 +134,6 @@ def check_again(sdist: Path, wheel: Path) -> None:
         assert second.name == wheel.name
         assert filecmp.cmp(wheel, second, shallow=False), different(wheel, second)
         say("  the same bytes as", wheel.name)
-        before = sdist.read_bytes()
-        output([sys.executable, ROOT / "tools" / "packaging" / "build.py", "sdist"])
-        assert sdist.read_bytes() == before, "two sdists differ"
-        say("  the same bytes as", sdist.name)
 
 
 def different(one: Path, other: Path) -> str:
@@ -154,16 +155,14 @@ def check_install(wheel: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="lightloom-new-") as place:
         environment, there = empty(place), Path(place) / "venv"
         output([sys.executable, "-m", "venv", there])
-        began = time.monotonic()
         pip = [there / "bin" / "pip", "install", "--quiet", "--no-cache-dir"]
+        clock = Clock()
         output([*pip, wheel], environment)
-        installed = time.monotonic()
+        say("pip install", clock.lap(), "--", size(there), "MiB with what it needs")
         table = output([there / "bin" / "lightloom", *FIRST], environment, place)
-        ended = time.monotonic()
+        say("  first result", clock.lap(), "-- lightloom", *FIRST)
         assert "fat-tree" in table and "wins" in table, table
-        say("pip install", f"{installed - began:.1f} s,", size(there), "MiB with what it needs")
-        say("  first result", f"{ended - installed:.1f} s: lightloom", *FIRST)
-        assert ended - began < LIMIT_S, f"{ended - began:.1f} s to a first result"
+        clock.judge()
         for program in ("lightloom", "lightloomd"):
             told = output([there / "bin" / program, "--version"], environment)
             assert told.strip() == f"{program} {VERSION}", told
@@ -186,15 +185,14 @@ def check_uvx(wheel: Path) -> None:
     """Run the command without installing it."""
     with tempfile.TemporaryDirectory(prefix="lightloom-uvx-") as place:
         environment = empty(place) | {"UV_PYTHON": sys.executable, "UV_PYTHON_DOWNLOADS": "never"}
-        began = time.monotonic()
-        command = [BIN / "uvx", "--quiet", "--no-config", "--from", wheel, "lightloom"]
-        told = output([*command, "--version"], environment, place)
+        command = [BIN / "uvx", "--quiet", "--no-config", "--system-certs", "--from", wheel]
+        clock = Clock()
+        told = output([*command, "lightloom", "--version"], environment, place)
         assert told.strip() == f"lightloom {VERSION}", told
-        ready = time.monotonic()
-        assert "wins" in output([*command, *FIRST], environment, place)
-        ended = time.monotonic()
-        say("uvx --from", f"{ready - began:.1f} s; first result {ended - ready:.1f} s")
-        assert ended - began < LIMIT_S, f"{ended - began:.1f} s to a first result"
+        say("uvx --from", clock.lap())
+        assert "wins" in output([*command, "lightloom", *FIRST], environment, place)
+        say("  first result", clock.lap())
+        clock.judge()
 
 
 def check_extras(wheel: Path) -> None:
@@ -204,12 +202,10 @@ def check_extras(wheel: Path) -> None:
         extras = re.findall(r"^Provides-Extra: (\S+)", zipped.read(name).decode(), re.MULTILINE)
     assert {"torch", "ray", "sql"} <= set(extras)
     for extra in extras:
-        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed"]
-        told = output([*command, "--quiet", "--report", "-", f"{wheel}[{extra}]"])
-        report = json.loads(told[told.index("{") :])
-        found = {
-            item["metadata"]["name"]: item["metadata"]["version"] for item in report["install"]
-        }
+        command = [BIN / "uv", "pip", "compile", "--quiet", "--no-config", "--system-certs"]
+        command += ["--no-header", "--no-annotate", "--python", sys.executable, "-"]
+        told = output(command, given=f"lightloom[{extra}] @ {wheel.as_uri()}\n")
+        found = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", told, re.MULTILINE))
         say(f"extra {extra}", len(found), "packages, among them", wanted(found, extra))
 
 
@@ -219,12 +215,45 @@ def wanted(found: Mapping[str, str], extra: str) -> str:
     return f"{main} {found[main]}"
 
 
+class Clock:
+    """Time since it was made, on the wall and of processors, by laps."""
+
+    def __init__(self) -> None:
+        self.began = self.last = self._now()
+
+    def _now(self) -> tuple[float, float]:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.monotonic(), used.ru_utime + used.ru_stime
+
+    def lap(self) -> str:
+        """Say what has passed since the last lap."""
+        before, self.last = self.last, self._now()
+        wall, cpu = (now - then for now, then in zip(self.last, before, strict=True))
+        return f"{wall:.1f} s ({cpu:.1f} s of CPU)"
+
+    def judge(self) -> None:
+        """Hold the time so far against the limit: that of processors where others use them, too."""
+        wall, cpu = (now - then for now, then in zip(self._now(), self.began, strict=True))
+        load, cores = os.getloadavg()[0], os.cpu_count() or 1
+        busy = load > cores + 1
+        say(
+            "  together",
+            f"{wall:.1f} s ({cpu:.1f} s of CPU), at a load of {load:.1f} on {cores} cores",
+        )
+        assert (cpu if busy else wall) < LIMIT_S, f"{wall:.1f} s to a first result"
+
+
 def output(
-    command: list[object], environment: Mapping[str, str] | None = None, place: str | None = None
+    command: list[object],
+    environment: Mapping[str, str] | None = None,
+    place: str | None = None,
+    given: str | None = None,
 ) -> str:
     """Run a command and return what it prints; if it fails, say so and end."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, env=environment, cwd=place, capture_output=True, text=True)
+    done = subprocess.run(
+        words, env=environment, cwd=place, input=given, capture_output=True, text=True
+    )
     if done.returncode:
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
