@@ -28,9 +28,7 @@ def on_files(files: Any, config: Any) -> Any:
     for file in list(files):
         if file.src_dir == config.docs_dir and not file.src_uri.startswith("site/"):
             files.remove(file)
-    names = {
-        path.relative_to(ROOT).as_posix() for pattern in PAGES for path in ROOT.glob(pattern)
-    }
+    names = {path.relative_to(ROOT).as_posix() for pattern in PAGES for path in ROOT.glob(pattern)}
     names |= {linked for page in names for linked in links(ROOT / page)}
     for name in sorted(names):
         files.append(File(name, str(ROOT), config.site_dir, use_directory_urls=False))

@@ -39,7 +39,11 @@ def tracked() -> list[Path]:
 FILES = tracked()
 PAGES = [path for path in FILES if path.suffix == ".md"]
 # Pages that say what to type.
-GUIDES = [p for p in PAGES if p.parent in (ROOT, ROOT / "docs", ROOT / "examples")]
+GUIDES = [
+    p
+    for p in PAGES
+    if p.parent in (ROOT, ROOT / "docs", ROOT / "docs" / "howto", ROOT / "examples")
+]
 
 
 def name(path: Path) -> str:

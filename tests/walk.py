@@ -1,10 +1,10 @@
 """What pages tell readers to type: found, and run as a reader would, from top to bottom.
 
-A page has commands (``lightloom ...`` or ``python FILE``, indented or in a fence of ``sh``), files (a
-fence after a line that ends with their name in backticks and a colon), and in a fence of ``text``
-right after commands what the last of them prints. ``<!-- not run: REASON -->`` holds for what is left
-of its section, headings below it included. ``<!-- picture: FILE -->`` says which file of a command
-the next picture is.
+A page has commands (``lightloom ...`` or ``python FILE``, indented or in a fence of ``sh``), files
+(a fence after a line that ends with their name in backticks and a colon), and in a fence of
+``text`` right after commands what the last of them prints. ``<!-- not run: REASON -->`` holds for
+what is left of its section, headings below it included. ``<!-- picture: FILE -->`` says which file
+of a command the next picture is.
 
 ``python tests/walk.py PAGE ...`` runs pages, and writes what commands print, and the pictures, into
 them anew.
@@ -57,15 +57,15 @@ def steps(path: Path) -> list[Step]:
     """Read the steps of a page, in order."""
     lines = path.read_text(encoding="utf-8").splitlines()
     found: list[Step] = []
-    reason, depth = "", 0
+    reason, depth, here = "", 0, 1
     number = 0
     while number < len(lines):
         line = lines[number]
         if mark := MARK.search(line):
-            reason, depth = mark[1], level(lines, number)
+            reason, depth = mark[1], here
         elif line.startswith("#") and path.suffix == ".md":
-            if len(line) - len(line.lstrip("#")) <= depth:
-                reason, depth = "", 0
+            here = len(line) - len(line.lstrip("#"))
+            reason, depth = (reason, depth) if here > depth else ("", 0)
         if line.startswith("```"):
             end = next(n for n in range(number + 1, len(lines)) if lines[n].startswith("```"))
             fence = Fence(line[3:].strip(), number + 1, lines[number + 1 : end])
@@ -93,8 +93,8 @@ def add(found: list[Step], fence: Fence, above: tuple[int, str], reason: str) ->
             match = COMMAND.match(fence.lines[at])
             if match or PLAIN.match(fence.lines[at]):
                 text, last = joined(match[1] if match else fence.lines[at], fence.lines, at)
-                found.append(Step(fence.first + at + 1, text, reason=reason))
                 at = last
+                found.append(Step(fence.first + at + 1, text, reason=reason))
             at += 1
 
 
@@ -113,12 +113,6 @@ def before(lines: list[str], number: int) -> tuple[int, str]:
     return number, lines[number - 1] if number else ""
 
 
-def level(lines: list[str], number: int) -> int:
-    """Return how deep the heading is whose section a line stands in; a comment of TOML has one."""
-    depths = (len(line) - len(line.lstrip("#")) for line in reversed(lines[:number]))
-    return next((depth for depth in depths if depth), 1)
-
-
 def pictures(path: Path) -> list[tuple[str, Path]]:
     """Return the pictures that commands of a page make: the file, and where the page has it."""
     text = path.read_text(encoding="utf-8")
@@ -127,8 +121,7 @@ def pictures(path: Path) -> list[tuple[str, Path]]:
 
 def walk(path: Path, place: Path) -> Iterator[tuple[Step, str]]:
     """Run what a page does not leave out, in an empty directory; yield what each step prints."""
-    for name in ("examples", "docs"):
-        (place / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "examples", place / "examples")
     with contextlib.chdir(place):
         for step in steps(path):
             if step.reason:
