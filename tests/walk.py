@@ -33,6 +33,8 @@ MARK = re.compile(r"<!-- not run: (.+?) -->")
 PICTURE = re.compile(r"<!-- picture: (\S+) -->\n!\[[^\]]+\]\(([^)]+)\)")
 NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*:$")
 WIDTH = 88
+# Commands that become another program, which must not be the tests' own process.
+DAEMON = ("controller", "ocs", "agent", "soak")
 
 
 @dataclass(frozen=True)
@@ -139,15 +141,16 @@ def perform(text: str) -> str:
     target = None
     if words[-2:-1] == [">"]:
         target, words = words[-1], words[:-2]
-    if words[0] == "python":
+    program = {"python": [], "lightloom": ["-m", "lightloom"]}.get(Path(words[0]).name)
+    assert program is not None, f"cannot run {text}: mark it with the reason"
+    if not program or words[1] in DAEMON:
         ran = subprocess.run(
-            [sys.executable, *words[1:]], capture_output=True, text=True, check=False
+            [sys.executable, *program, *words[1:]], capture_output=True, text=True, check=False
         )
         code, printed, said = ran.returncode, ran.stdout, ran.stderr
     else:
         from lightloom.cli import run
 
-        assert words[0].endswith("lightloom"), f"cannot run {text}: mark it with the reason"
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(words[1:])
