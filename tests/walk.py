@@ -124,8 +124,9 @@ def pictures(path: Path) -> list[tuple[str, Path]]:
 def walk(path: Path, place: Path) -> Iterator[tuple[Step, str]]:
     """Run what a page does not leave out, in an empty directory; yield what each step prints."""
     shutil.copytree(ROOT / "examples", place / "examples")
+    found = steps(path)
     with contextlib.chdir(place):
-        for step in steps(path):
+        for step in found:
             if step.reason:
                 continue
             if step.file:
