@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 200
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 3 ? n + 1 : 4 )))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: help demo build daemon dev test test-rust test-python test-torch testbed-demo lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock wheel wheel-aarch64 sdist packages-check clean tools tools-rust
+.PHONY: help demo build daemon dev test test-rust test-python test-torch testbed-demo lint lint-fast lint-rustfmt lint-circles lint-ruff site bench soak planted fuzz validate traces proto lock wheel wheel-aarch64 sdist packages-check clean tools tools-rust
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -100,6 +100,15 @@ lint: lint-fast dev ## those, clippy, cargo doc without warnings, mypy
 	CARGO_TARGET_DIR=target/lint RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps --workspace --exclude lightloom-py
 	$(BIN)/mypy
 
+$(VENV)/.installed-site: requirements-site.lock $(VENV)/.installed-dev
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-site.lock
+	@touch $@
+
+# A link that leads nowhere, or a page that no list names, ends it. It takes along what `make lint` made of the crates.
+site: $(VENV)/.installed-site ## all pages as a site: site/index.html, which opens without a server
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open site/index.html"
+
 bench: dev ## instructions against their records, then the figures of merit, in CPU seconds on one thread
 	$(BIN)/python benches/held.py
 	$(BIN)/python benches/run.py
@@ -139,6 +148,8 @@ lock: tools ## resolve the Python dependencies anew (needs uv)
 	  --no-emit-index-url -c requirements.lock requirements-dev.in -o requirements-dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url -c requirements.lock -c requirements-dev.lock requirements-packages.in -o requirements-packages.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url -c requirements.lock -c requirements-dev.lock requirements-site.in -o requirements-site.lock
 
 $(VENV)/.installed-packages: requirements-packages.lock $(VENV)/.installed
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-packages.lock
@@ -158,9 +169,8 @@ sdist: $(VENV)/.installed-packages | tools ## pack the sources into dist (needs 
 
 packages-check: $(VENV)/.installed-packages ## check dist: built again the same bytes, installed, a first result below 60 s
 	$(PACKAGES)/check.py --again
-
 traces: dev ## record the shipped traces anew (needs PyTorch: pip install torch)
 	$(BIN)/python -m lightloom.trace.record_all
 
 clean: ## remove everything that was built
-	rm -rf $(VENV) target results dist
+	rm -rf $(VENV) target results dist site

@@ -30,12 +30,20 @@ ONE = ("--set", "training.micro_batches=1")
 # The commands that write tables, as small as they go.
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "compare": (
-        ("compare", *JOB, "--bandwidth", "400", "--fabrics", "fat-tree,mixnet", *ONE)
-        + ("--seeds", "2"),
+        (
+            "compare",
+            *JOB,
+            "--bandwidth",
+            "400",
+            "--fabrics",
+            "fat-tree,mixnet",
+            *ONE,
+            "--seeds",
+            "2",
+        ),
     ),
     "choose": (
-        ("choose", *JOB, "--fabrics", "fat-tree", "--bandwidth", "400", *ONE)
-        + ("--budget", "10M"),
+        ("choose", *JOB, "--fabrics", "fat-tree", "--bandwidth", "400", *ONE, "--budget", "10M"),
     ),
     "sweep": (("sweep", "mixtral-8x7b", "--over", "seed=1,2", *ONE, "--set", "cluster.gpus=128"),),
     "jobs": (("jobs", str(HERE.parent / "examples" / "jobs.toml")),),
@@ -45,8 +53,19 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "rails": (("rails", "--domains", "2", "--schemes", "rails,ecmp"),),
     "trace": (
-        ("trace", "generate", "uniform", "--experts", "8", "--sources", "8", "--top-k", "2")
-        + ("--iterations", "2"),
+        (
+            "trace",
+            "generate",
+            "uniform",
+            "--experts",
+            "8",
+            "--sources",
+            "8",
+            "--top-k",
+            "2",
+            "--iterations",
+            "2",
+        ),
     ),
 }
 
@@ -83,8 +102,8 @@ def page() -> str:
         "",
         "<!-- Written by docs/columns.py. -->",
         "",
-        "A Result's directory holds a Parquet file a table; pandas, polars and DuckDB read them, and",
-        "`lightloom sql` asks them. Times inside are whole picoseconds (`_ps`), sums are seconds (`_s`).",
+        "A Result's directory holds a Parquet file a table; pandas, polars and DuckDB read them,",
+        "and `lightloom sql` asks them. Names end with the unit: `_ps`, `_s`, `_bytes`, `_usd`.",
         "Equal specifications and seeds give equal bytes.",
     ]
     for command, tables in found.items():
@@ -93,7 +112,11 @@ def page() -> str:
             # A table that means something else by one command stands under both names.
             of = f"{command}-{table}" if f"{command}-{table}" in known["tables"] else table
             lines += ["", f"### {command}: {table}", "", known["tables"][of]["about"], ""]
-            lines += ["| column | type | meaning |", "|---|---|---|", *rows(known, of, schema, unused)]
+            lines += [
+                "| column | type | meaning |",
+                "|---|---|---|",
+                *rows(known, of, schema, unused),
+            ]
     if unused:
         raise SystemExit(f"{MEANINGS.name}: no such columns: {sorted(unused)}")
     return "\n".join(lines) + "\n"
@@ -110,7 +133,8 @@ def rows(
     """Give the lines of a table, and strike what is used from `unused`."""
     more = known["tables"][table].get("more", {})
     if any("." in field.name for field in schema):
-        yield "| `KEY` | of the value | Every key of the [specification](specification.md), by its path. |"
+        key = "Every key of the [specification](specification.md), by its path."
+        yield f"| `KEY` | of the value | {key} |"
     for field in schema:
         if "." in field.name or (table == "sweep-runs" and field.name == "failures"):
             continue  # a key

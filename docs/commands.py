@@ -23,9 +23,9 @@ HEAD = """# Command line
 <!-- not run: examples of the help; tests parse them, and pages that explain a command run it -->
 
 `lightloom COMMAND --help` says the same. A command ends with 0 if all went well, 1 if a run failed,
-2 if what it was given is bad, 130 after an interrupt; a bad end is one message on stderr. `--debug` adds
-a traceback, `--version` prints the version. What a command prints as a table it prints as JSON with
-`--json`, where it has that option.
+2 if what it was given is bad, 130 after an interrupt; a bad end is one message on stderr. `--debug`
+adds a traceback, `--version` prints the version. What a command prints as a table it prints as JSON
+with `--json`, where it has that option.
 
 | command | what it does |
 |---|---|"""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -18,27 +19,41 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # The functions, in the order in which a reader meets them.
 FIRST = ("simulate", "compare", "choose", "sweep", "collective", "run_jobs")
-NO_EXAMPLES = "<!-- Written by docs/listed.py. -->"
+API = """# Python API
+
+<!-- Written by docs/listed.py. -->
+
+`import lightloom` loads nothing until it is used. Functions return what holds rows, Arrow tables
+and pictures; all raise `InputError` for bad input and `RunError` where a run failed. On the site
+each name stands with parameters, errors and an example; in Python, `help(lightloom.compare)` says
+the same."""
+ALARMS = """# Alarms
+
+<!-- Written by docs/listed.py. -->
+
+The controller raises an alarm when it notices a condition and clears it when the condition is over.
+[Operating a region](operate.md#alarms) says what to do about each."""
+RULES = """## Rules for Prometheus
+
+[`deploy/lightloom-rules.yml`](../deploy/lightloom-rules.yml) has them; `rule_files` of Prometheus
+names it."""
+RUST = """# Rust
+
+<!-- Written by docs/listed.py. -->
+
+The crates below `crates/`. `make lint` makes their documentation, in `target/lint/doc`; where it is
+there, `make site` takes it along, and the names below lead to it."""
 
 
 def api() -> str:
     """List the names of the Python API; the site shows each whole, from its docstring."""
-    lines = [
-        "# Python API",
-        "",
-        NO_EXAMPLES,
-        "",
-        "`import lightloom` loads nothing until it is used. Functions return what holds rows, Arrow",
-        "tables and pictures; all raise `InputError` for bad input and `RunError` where a run failed.",
-        "On the site each name stands with parameters, errors and an example; in Python,",
-        "`help(lightloom.compare)` says the same.",
-    ]
+    lines = [API]
     listed = [name for name in lightloom.__all__ if name != "__version__"]
     rooms = [name for name in listed if isinstance(getattr(lightloom, name), ModuleType)]
     names = [*FIRST, *(name for name in listed if name not in (*FIRST, *rooms))]
     lines += ["", "| name | is |", "|---|---|"]
-    lines += [f"| [`{name}`](#{name.lower()}) | {about(getattr(lightloom, name))} |" for name in names]
-    lines += [f"| [`{name}`](#{name.lower()}) | {about(getattr(lightloom, name))} |" for name in rooms]
+    for name in (*names, *rooms):
+        lines.append(f"| [`{name}`](#{name.lower()}) | {about(getattr(lightloom, name))} |")
     for name in names:
         found = getattr(lightloom, name)
         lines += ["", f"## {name}", "", *whole(f"{found.__module__}.{name}")]
@@ -54,7 +69,7 @@ def api() -> str:
         lines += [f"| `{one}` | {about(getattr(room, one))} |" for one in sorted(public)]
         for one in sorted(public):
             found = getattr(room, one)
-            if callable(found) and getattr(found, "__module__", "").startswith("lightloom."):
+            if written(found):
                 lines += ["", *whole(f"{found.__module__}.{found.__name__}")]
     return "\n".join(lines) + "\n"
 
@@ -62,6 +77,14 @@ def api() -> str:
 def whole(path: str) -> list[str]:
     """Have the site put what a docstring says here."""
     return [f"::: {path}", "    options: { heading_level: 3 }"]
+
+
+def written(found: object) -> bool:
+    """Whether source says what something is; classes of kinds are made from the core's lists."""
+    try:
+        return callable(found) and bool(inspect.getsource(found))  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return False
 
 
 def about(found: object) -> str:
@@ -78,31 +101,12 @@ def alarms() -> str:
     names = list(dict.fromkeys(re.findall(r'=> "([a-z-]+)"', code)))
     pages = (HERE / "operate.md").read_text(encoding="utf-8").split("\n### ")
     texts = {part.split("\n")[0]: part.split("\n\n")[1] for part in pages[1:]}
-    lines = [
-        "# Alarms",
-        "",
-        NO_EXAMPLES,
-        "",
-        "The controller raises an alarm when it notices a condition and clears it when the condition is",
-        "over. [Operating a region](operate.md#alarms) says what to do about each.",
-        "",
-        "| alarm | condition |",
-        "|---|---|",
-    ]
+    lines = [ALARMS, "", "| alarm | condition |", "|---|---|"]
     for name in names:
         condition = " ".join(texts[name].partition("*Do*")[0].split())
         condition = re.sub(r"\]\((?=#)", "](operate.md", condition)
         lines.append(f"| [`{name}`](operate.md#{name}) | {condition} |")
-    lines += [
-        "",
-        "## Rules for Prometheus",
-        "",
-        "[`deploy/lightloom-rules.yml`](../deploy/lightloom-rules.yml) has them; `rule_files` of",
-        "Prometheus names it.",
-        "",
-        "| alert | when | for |",
-        "|---|---|---|",
-    ]
+    lines += ["", RULES, "", "| alert | when | for |", "|---|---|---|"]
     rules = (ROOT / "deploy/lightloom-rules.yml").read_text(encoding="utf-8")
     for rule in rules.split("- alert: ")[1:]:
         when = re.search(r"expr: (.*)", rule)
@@ -115,17 +119,7 @@ def alarms() -> str:
 
 def rust() -> str:
     """List the crates, with what each says of itself first."""
-    lines = [
-        "# Rust",
-        "",
-        NO_EXAMPLES,
-        "",
-        "The crates below `crates/`. `make lint` makes their documentation, in `target/lint/doc`; where it",
-        "is there, `make site` takes it along, and the names below lead to it.",
-        "",
-        "| crate | holds |",
-        "|---|---|",
-    ]
+    lines = [RUST, "", "| crate | holds |", "|---|---|"]
     for path in sorted(ROOT.glob("crates/*/src/lib.rs")):
         head = re.match(r"(?://!.*\n)+", path.read_text(encoding="utf-8"))
         assert head, path

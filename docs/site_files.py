@@ -12,8 +12,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "docs/*.md", "docs/howto/*.md", "examples/README.md")
 NOTEBOOKS = "notebooks/*.ipynb"
@@ -25,12 +23,12 @@ ITEM = re.compile(r" *(?:[-*]|\d+\.) ")
 
 def on_files(files: Any, config: Any) -> Any:
     """Put the repository's pages, and what they link, in place of the files of `docs`."""
+    from mkdocs.structure.files import File
+
     for file in list(files):
         if file.src_dir == config.docs_dir and not file.src_uri.startswith("site/"):
             files.remove(file)
-    names = {
-        path.relative_to(ROOT).as_posix() for pattern in PAGES for path in ROOT.glob(pattern)
-    }
+    names = {path.relative_to(ROOT).as_posix() for pattern in PAGES for path in ROOT.glob(pattern)}
     names |= {linked for page in names for linked in links(ROOT / page)}
     for name in sorted(names):
         files.append(File(name, str(ROOT), config.site_dir, use_directory_urls=False))
@@ -67,8 +65,8 @@ def notebook(path: Path) -> str:
     )
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Give a list that follows a line of text the empty line that Python-Markdown wants."""
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Give lists the empty line that Python-Markdown wants, notebooks and crates their links."""
     lines: list[str] = []
     fenced = False
     for line in markdown.split("\n"):
@@ -77,11 +75,20 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         if not fenced and ITEM.match(line) and before and not re.match(r" |[-*] |\d+\. ", before):
             lines.append("")
         lines.append(line)
-    return re.sub(r"(notebooks/[\w-]+|\]\([\w-]+)\.ipynb\)", r"\1.md)", "\n".join(lines))
+    text = re.sub(r"(\]\([\w./-]+)\.ipynb\)", r"\1.md)", "\n".join(lines))
+    if page.file.src_uri == "docs/rust.md" and rustdoc():
+        link = r'| <a href="../rust/lightloom_\1/index.html"><code>lightloom-\1</code></a>'
+        text = re.sub(r"\| `lightloom-(\w+)`", link, text)
+    return text
+
+
+def rustdoc() -> Path | None:
+    """Return where the documentation of the crates is, if it was made."""
+    return next((path for path in RUSTDOC if (path / "lightloom_units").is_dir()), None)
 
 
 def on_post_build(config: Any) -> None:
     """Copy what cargo has made of the crates."""
-    made = next((path for path in RUSTDOC if (path / "help.html").is_file()), None)
+    made = rustdoc()
     if made:
         shutil.copytree(made, Path(config.site_dir) / "rust", dirs_exist_ok=True)

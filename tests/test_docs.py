@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer.main
+import walk
 from lightloom import presets
 from lightloom.cli import COMMANDS
 from lightloom.cli.options import settings
@@ -39,7 +40,11 @@ def tracked() -> list[Path]:
 FILES = tracked()
 PAGES = [path for path in FILES if path.suffix == ".md"]
 # Pages that say what to type.
-GUIDES = [p for p in PAGES if p.parent in (ROOT, ROOT / "docs", ROOT / "examples")]
+GUIDES = [
+    p
+    for p in PAGES
+    if p.parent in (ROOT, ROOT / "docs", ROOT / "docs" / "howto", ROOT / "examples")
+]
 
 
 def name(path: Path) -> str:
@@ -89,7 +94,7 @@ STAND_INS = {"heaviest-first": "matchings", "away": "flowlets", "one-switch": "d
 )
 def test_commands_exist(path: Path) -> None:
     """Subcommands, options and arguments are understood, and specifications resolve with them."""
-    written = set()
+    written = {step.file for step in walk.steps(path)}
     for number, text in commands(path):
         if path.name == "extend.md":
             for added, stands_in in STAND_INS.items():
@@ -110,8 +115,9 @@ def test_commands_exist(path: Path) -> None:
             given = settings(values["settings"])
             if values.get("gpus"):
                 given["cluster.gpus"] = values["gpus"]
-            if given.get("gating.trace") in written:  # by a command above
-                del given["gating.trace"]
+            for key in ("gating.trace", "money.file"):
+                if given.get(key) in written:  # by a command above, or shown by the page
+                    del given[key]
             load_job(job if job in presets.names("models") else str(ROOT / job), given)
 
 
@@ -172,8 +178,9 @@ def test_the_glossary_is_in_order_and_whole() -> None:
 
 @pytest.mark.parametrize(
     ("page", "script"),
-    [("specification", ["specification.py"])]
-    + [(page, ["tables.py", page]) for page in ("prediction", "rails", "traces")],
+    [(page, [f"{page}.py"]) for page in ("specification", "commands", "columns")]
+    + [(page, ["tables.py", page]) for page in ("prediction", "rails", "traces")]
+    + [(page, ["listed.py", page]) for page in ("api", "alarms", "rust")],
 )
 def test_what_is_written_from_the_code_is_current(page: str, script: list[str]) -> None:
     done = subprocess.run(

@@ -1,10 +1,10 @@
 """What pages tell readers to type: found, and run as a reader would, from top to bottom.
 
-A page has commands (``lightloom ...`` or ``python FILE``, indented or in a fence of ``sh``), files (a
-fence after a line that ends with their name in backticks and a colon), and in a fence of ``text``
-right after commands what the last of them prints. ``<!-- not run: REASON -->`` holds for what is left
-of its section, headings below it included. ``<!-- picture: FILE -->`` says which file of a command
-the next picture is.
+A page has commands (``lightloom ...`` or ``python FILE``, indented or in a fence of ``sh``), files
+(a fence after a line that ends with their name in backticks and a colon), and in a fence of
+``text`` right after commands what the last of them prints. ``<!-- not run: REASON -->`` holds for
+what is left of its section, headings below it included. ``<!-- picture: FILE -->`` says which file
+of a command the next picture is.
 
 ``python tests/walk.py PAGE ...`` runs pages, and writes what commands print, and the pictures, into
 them anew.
@@ -33,6 +33,8 @@ MARK = re.compile(r"<!-- not run: (.+?) -->")
 PICTURE = re.compile(r"<!-- picture: (\S+) -->\n!\[[^\]]+\]\(([^)]+)\)")
 NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*:$")
 WIDTH = 88
+# Commands that become another program, which must not be the tests' own process.
+DAEMON = ("controller", "ocs", "agent", "soak")
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,15 @@ def steps(path: Path) -> list[Step]:
     """Read the steps of a page, in order."""
     lines = path.read_text(encoding="utf-8").splitlines()
     found: list[Step] = []
-    reason, depth = "", 0
+    reason, depth, here = "", 0, 1
     number = 0
     while number < len(lines):
         line = lines[number]
         if mark := MARK.search(line):
-            reason, depth = mark[1], level(lines, number)
+            reason, depth = mark[1], here
         elif line.startswith("#") and path.suffix == ".md":
-            if len(line) - len(line.lstrip("#")) <= depth:
-                reason, depth = "", 0
+            here = len(line) - len(line.lstrip("#"))
+            reason, depth = (reason, depth) if here > depth else ("", 0)
         if line.startswith("```"):
             end = next(n for n in range(number + 1, len(lines)) if lines[n].startswith("```"))
             fence = Fence(line[3:].strip(), number + 1, lines[number + 1 : end])
@@ -93,8 +95,8 @@ def add(found: list[Step], fence: Fence, above: tuple[int, str], reason: str) ->
             match = COMMAND.match(fence.lines[at])
             if match or PLAIN.match(fence.lines[at]):
                 text, last = joined(match[1] if match else fence.lines[at], fence.lines, at)
-                found.append(Step(fence.first + at + 1, text, reason=reason))
                 at = last
+                found.append(Step(fence.first + at + 1, text, reason=reason))
             at += 1
 
 
@@ -113,12 +115,6 @@ def before(lines: list[str], number: int) -> tuple[int, str]:
     return number, lines[number - 1] if number else ""
 
 
-def level(lines: list[str], number: int) -> int:
-    """Return how deep the heading is whose section a line stands in; a comment of TOML has one."""
-    depths = (len(line) - len(line.lstrip("#")) for line in reversed(lines[:number]))
-    return next((depth for depth in depths if depth), 1)
-
-
 def pictures(path: Path) -> list[tuple[str, Path]]:
     """Return the pictures that commands of a page make: the file, and where the page has it."""
     text = path.read_text(encoding="utf-8")
@@ -127,10 +123,10 @@ def pictures(path: Path) -> list[tuple[str, Path]]:
 
 def walk(path: Path, place: Path) -> Iterator[tuple[Step, str]]:
     """Run what a page does not leave out, in an empty directory; yield what each step prints."""
-    for name in ("examples", "docs"):
-        (place / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "examples", place / "examples")
+    found = steps(path)
     with contextlib.chdir(place):
-        for step in steps(path):
+        for step in found:
             if step.reason:
                 continue
             if step.file:
@@ -146,15 +142,16 @@ def perform(text: str) -> str:
     target = None
     if words[-2:-1] == [">"]:
         target, words = words[-1], words[:-2]
-    if words[0] == "python":
+    program = {"python": [], "lightloom": ["-m", "lightloom"]}.get(Path(words[0]).name)
+    assert program is not None, f"cannot run {text}: mark it with the reason"
+    if not program or words[1] in DAEMON:
         ran = subprocess.run(
-            [sys.executable, *words[1:]], capture_output=True, text=True, check=False
+            [sys.executable, *program, *words[1:]], capture_output=True, text=True, check=False
         )
         code, printed, said = ran.returncode, ran.stdout, ran.stderr
     else:
         from lightloom.cli import run
 
-        assert words[0].endswith("lightloom"), f"cannot run {text}: mark it with the reason"
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(words[1:])
