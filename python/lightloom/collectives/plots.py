@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ def bandwidth(result: CollectiveResult) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("size of a rank's buffer")
         axes.set_ylabel("bus bandwidth [GB/s]")
-        axes.set_title(result.title, fontsize=9.5)
+        axes.set_title(fill(result.title, 70), fontsize=9.5)
         axes.grid()
         legend(figure, axes)
     return figure

@@ -105,6 +105,7 @@ def pareto(result: Result) -> Figure:
             )
         axes.set_xlabel("network cost [million US dollars]")
         axes.set_ylabel("iteration time [s]")
+        axes.margins(0.08)
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.grid()

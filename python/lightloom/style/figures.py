@@ -22,7 +22,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 from lightloom.document import replacing
-from lightloom.style.labels import Box, place
+from lightloom.style.labels import Box, place, said_before
 from lightloom.style.palette import HEAT, INK, LINE, MUTED, ink_on
 
 MAP = LinearSegmentedColormap.from_list("heat", HEAT)
@@ -138,23 +138,28 @@ def label_points(
     assert isinstance(figure, Figure)
     renderer = _renderer(figure)
     figure.draw_without_rendering()
-    at = [tuple(axes.transData.transform(point)) for point in points]
+    at = [(float(x), float(y)) for x, y in map(axes.transData.transform, points)]
+    pixels = figure.dpi / 72
+    mark = 5.5 * pixels
+    again = said_before(at, texts, mark)
+    shown = [number for number, before in enumerate(again) if not before]
     sizes = []
-    for text in texts:
-        probe = figure.text(0, 0, text, fontsize=size)
+    for number in shown:
+        probe = figure.text(0, 0, texts[number], fontsize=size)
         box = probe.get_window_extent(renderer)
         sizes.append((box.width + 3, box.height + 2))
         probe.remove()
-    pixels = figure.dpi / 72
     area = _box(axes.get_window_extent(renderer))
-    places = place([(float(x), float(y)) for x, y in at], sizes, 5.5 * pixels, area)
-    for point, (x, y), text, found in zip(points, at, texts, places, strict=True):
+    places = place([at[number] for number in shown], sizes, mark, area)
+    for number, found in zip(shown, places, strict=True):
         if found is None:
             continue
+        x, y = at[number]
         middle = (found.left + found.right) / 2 - x, (found.bottom + found.top) / 2 - y
         axes.annotate(
-            text, point, (middle[0] / pixels, middle[1] / pixels), textcoords="offset points",
-            ha="center", va="center", fontsize=size, color=MUTED, in_layout=False,
+            texts[number], points[number], (middle[0] / pixels, middle[1] / pixels),
+            textcoords="offset points", ha="center", va="center", fontsize=size, color=MUTED,
+            in_layout=False,
         )  # fmt: skip
 
 
