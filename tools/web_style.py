@@ -1,4 +1,4 @@
-"""The palette in the style sheet of the controller's page: `--write` puts it there, else it is checked.
+"""The palette in the style sheet of the controller's page: checked, or with `--write` put there.
 
 The page needs nothing but itself, so it cannot ask Python for its colours.
 """

@@ -223,7 +223,13 @@ class Made:
             if self.whole(name) and name.startswith("figure"):
                 from lightloom.style.figures import SAVED
 
-                picture = self.paper.figure(name).draw(rows)
+                from lightloom.papers.marks import beside
+
+                figure = self.paper.figure(name)
+                said = beside(f"{name}: numbers of the paper's text", figure.lines(rows))
+                if said is not None:
+                    said.savefig(self.directory / f"beside-{stem.name}.png", **SAVED)
+                picture = figure.draw(rows)
                 picture.savefig(stem.with_suffix(".png"), **SAVED)
 
 

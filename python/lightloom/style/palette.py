@@ -281,4 +281,6 @@ def controller(own: Mapping[str, tuple[str, str]]) -> str:
     light, dark = (
         "\n".join(f"  --{name}: {pair[side]};" for name, pair in pairs.items()) for side in (0, 1)
     )
-    return f":root {{\n{light}\n}}\n@media (prefers-color-scheme: dark) {{ :root {{\n{dark}\n}} }}\n"
+    return (
+        f":root {{\n{light}\n}}\n@media (prefers-color-scheme: dark) {{ :root {{\n{dark}\n}} }}\n"
+    )
