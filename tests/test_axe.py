@@ -19,20 +19,7 @@ from lightloom.cli import run
 from lightloom.report import build_report
 
 WIDTHS, THEMES = (390, 1400), ("light", "dark")
-# Rules on how sure axe is that something is right are for a person's eyes.
-RUN = """axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations.map((it) =>
-  `${it.id}: ${it.nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`))"""
-# What can be reached, and what a browser reaches by tabbing.
-REACHABLE = """[...document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")]
-  .filter((it) => it.tabIndex >= 0 && !it.disabled && it.checkVisibility({visibilityProperty: true})
-    && !it.closest("details:not([open]) > :not(summary)")).length"""
-FOCUSED = """(() => { const it = document.activeElement; if (!it || it === document.body) return null;
-  const seen = getComputedStyle(it), box = it.getBoundingClientRect();
-  it.dataset.tabbed = "yes";
-  return [it.tagName, seen.outlineStyle, parseFloat(seen.outlineWidth), box.width * box.height]; })()"""
-# Boxes of an SVG's texts, and of its points, that are shown.
-BOXES = """((svg) => [...document.querySelectorAll(svg)].map((it) => { const b = it.getBoundingClientRect();
-  return [b.left, b.top, b.right, b.bottom, it.textContent]; }).filter((b) => b[2] > b[0]))"""
+PROBE = (Path(__file__).parent / "browser_probe.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +35,19 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = make_result(
         place / "made", ("fat-tree", "mixnet"), (100, 400), layers=4, micro_batches=2
     )
-    job = ["--set", "model.layers=2", "--set", "training.sequence_length=256"]
-    small = ["mixtral-8x7b", "--gpus", "32", "--micro-batches", "2", *job]
-    packets = ["--engine", "packet", "--set", "engine.sample_period=20 us", "--bandwidth", "400"]
+    sets = {
+        "parallelism.tp": 4, "parallelism.ep": 4, "parallelism.pp": 1, "model.layers": 2,
+        "training.sequence_length": 256,
+    }  # fmt: skip
+    job = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    small = ["mixtral-8x7b", "--gpus", "16", "--micro-batches", "2", *job]
+    packets = ["--engine", "packet", "--set", "engine.sample_period=5 us", "--bandwidth", "400"]
+    few = ["--fabrics", "fat-tree,mixnet", "--bandwidth", "400", "--finalists", "2"]
     compared = [*small, "--fabrics", "fat-tree,topoopt,mixnet", "--bandwidth", "100,400"]
     for name, words in {
         "compare": ["compare", *compared, "--seeds", "2"],
         "packets": ["compare", *small, *packets, "--fabrics", "fat-tree,mixnet"],
-        "choose": ["choose", "mixtral-8x7b", "--budget", "2M", "--gpus", "64"],
+        "choose": ["choose", "mixtral-8x7b", "--budget", "200k", "--gpus", "32", *few],
     }.items():
         assert run([*words, "--out", str(place / name)]) == 0
     build_report(made)
@@ -64,8 +56,14 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def checked(page: Page) -> list[str]:
     page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
-    found: list[str] = page.evaluate(RUN)
+    found: list[str] = asked(page, "violations()")
     return found
+
+
+def asked(page: Page, call: str) -> Any:
+    """What a function of the probe says of a page."""
+    page.evaluate(PROBE)
+    return page.evaluate(call)
 
 
 @needs_axe
@@ -93,7 +91,7 @@ def test_the_controllers_page_has_no_violation(trouble: bool, page: Page) -> Non
                 for path in ("/", "/docs"):
                     page.open(url + path, width, theme, wait=1.5)
                     assert checked(page) == [], (path, width, theme)
-                    assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+                    assert asked(page, "wide()") <= width, path
 
 
 @needs_browser
@@ -102,7 +100,7 @@ def test_keys_reach_everything_and_it_is_seen(
     name: str, page: Page, reports: dict[str, Path]
 ) -> None:
     page.open(reports[name].as_uri(), 1400)
-    wanted = page.evaluate(REACHABLE)
+    wanted = asked(page, "reachable()")
     reached = tabbed(page, wanted)
     assert reached >= wanted > 0
 
@@ -111,7 +109,7 @@ def test_keys_reach_everything_and_it_is_seen(
 def test_keys_reach_everything_of_a_region(page: Page) -> None:
     with serve(Region(8, trouble=True)) as url:
         page.open(url, 1400, wait=1.5)
-        wanted = page.evaluate(REACHABLE)
+        wanted = asked(page, "reachable()")
         assert tabbed(page, wanted) >= wanted > 0
 
 
@@ -119,7 +117,7 @@ def tabbed(page: Page, most: int) -> int:
     """How many parts the Tab key reaches; each must have an outline that is seen."""
     for _ in range(most + 5):
         page.press("Tab", 9)
-        found: list[Any] | None = page.evaluate(FOCUSED)
+        found: list[Any] | None = asked(page, "focused()")
         if found is not None:
             tag, style, width, area = found
             assert style != "none" and width >= 1, f"{tag}: focus is not seen"
@@ -138,8 +136,8 @@ def test_labels_of_the_pareto_chart_do_not_collide(
     width: int, page: Page, reports: dict[str, Path]
 ) -> None:
     page.open(reports["compare"].as_uri(), width)
-    labels = page.evaluate(BOXES + '("#pareto text.rate")')
-    points = page.evaluate(BOXES + '("#pareto .point")')
+    labels = asked(page, 'boxes("#pareto text.rate")')
+    points = asked(page, 'boxes("#pareto .point")')
     assert len(labels) >= 3 and len(points) == 6
     # A font's box is higher than its digits.
     small = [[box[0], box[1] + 3, box[2], box[3] - 3, box[4]] for box in labels]
@@ -151,13 +149,13 @@ def test_labels_of_the_pareto_chart_do_not_collide(
 @needs_browser
 def test_a_phone_shows_what_it_costs(page: Page, reports: dict[str, Path]) -> None:
     page.open(reports["compare"].as_uri(), 390)
-    shown = page.evaluate(BOXES + '(".wide thead th")')
+    shown = asked(page, 'boxes(".wide thead th")')
     texts = [box[4] for box in shown]
     for words in ("iteration", "network cost", "cluster cost", "per cluster $"):
         assert any(words in text for text in texts), words
     assert max(box[2] for box in shown) <= 390
     page.evaluate('document.getElementById("all-columns").click()')
-    assert len(page.evaluate(BOXES + '(".wide thead th")')) == 13
+    assert len(asked(page, 'boxes(".wide thead th")')) == 13
 
 
 @needs_browser

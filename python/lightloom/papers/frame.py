@@ -221,9 +221,8 @@ class Made:
             if rows and self.paper.csv == "figure":
                 write_csv(stem.with_suffix(".csv"), [plain(row) for row in rows])
             if self.whole(name) and name.startswith("figure"):
-                from lightloom.style.figures import SAVED
-
                 from lightloom.papers.marks import beside
+                from lightloom.style.figures import SAVED
 
                 figure = self.paper.figure(name)
                 said = beside(f"{name}: numbers of the paper's text", figure.lines(rows))

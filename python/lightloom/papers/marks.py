@@ -68,7 +68,9 @@ def beside(title: str, lines: Sequence[Line]) -> Figure | None:
             axes.plot([1.0, ratio], [y, y], color=MUTED, linewidth=1.0, zorder=1)
             axes.text(high + 0.12 * room, y, f"{line.ours} (paper: {line.paper})", va="center",
                       fontsize=8)  # fmt: skip
-        names = (f"{line.figure} {line.setting}, {line.what}".replace(" ,", "") for line, _ in found)
+        names = (
+            f"{line.figure} {line.setting}, {line.what}".replace(" ,", "") for line, _ in found
+        )
         categories(axes, [name if len(name) < 60 else f"{name[:58]}..." for name in names])
         axes.set_xlim(low - 0.1 * room, high + 0.6 * room)
         axes.set_xlabel("here over the paper [1]")
