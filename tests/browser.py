@@ -86,8 +86,9 @@ class Page:
     def press(self, key: str, code: int = 0, text: str = "") -> None:
         """Press a key and let it go."""
         for kind in ("keyDown", "keyUp"):
+            typed = text if kind == "keyDown" else ""
             self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                       windowsVirtualKeyCode=code, text=text if kind == "keyDown" else "")  # fmt: skip
+                       windowsVirtualKeyCode=code, text=typed)  # fmt: skip
 
     def shot(self, path: Path, whole: bool = True) -> None:
         """Write what is seen as PNG; the whole page, or the window."""

@@ -35,8 +35,8 @@ fetch("/openapi.json").then((answer) => answer.json()).then((api) => {
   for (const [path, methods] of Object.entries(api.paths)) {
     for (const [method, it] of Object.entries(methods)) {
       const box = make("section", {}, make("h2", {}, make("code", {}, `${method.toUpperCase()} ${path}`), make("span", { class: "quiet" }, it.summary)));
-      const table = make("table");
-      const row = (what, ...rest) => table.append(make("tr", {}, make("td", {}, make("code", {}, what)), ...rest.map((cell) => make("td", {}, cell))));
+      const table = make("table", {}, make("caption", { class: "hidden" }, `${method.toUpperCase()} ${path}`));
+      const row = (what, ...rest) => table.append(make("tr", {}, make("th", { scope: "row" }, make("code", {}, what)), ...rest.map((cell) => make("td", {}, cell))));
       for (const at of it.parameters || []) row(`?${at.name}`, at.description, shape(at.schema));
       const body = it.requestBody && it.requestBody.content["application/json"].schema;
       if (body) row("body", it.requestBody.description || "", shape(body));
@@ -49,10 +49,10 @@ fetch("/openapi.json").then((answer) => answer.json()).then((api) => {
     }
   }
   for (const [name, schema] of Object.entries(api.components.schemas)) {
-    const table = make("table");
+    const table = make("table", {}, make("caption", { class: "hidden" }, name));
     for (const [key, it] of Object.entries(schema.properties || {})) {
       const needed = (schema.required || []).includes(key) ? "" : "optional";
-      table.append(make("tr", {}, make("td", {}, make("code", {}, key)), make("td", {}, it.description || ""), make("td", {}, shape(it)), make("td", { class: "quiet" }, needed)));
+      table.append(make("tr", {}, make("th", { scope: "row" }, make("code", {}, key)), make("td", {}, it.description || ""), make("td", {}, shape(it)), make("td", { class: "quiet" }, needed)));
     }
     const box = make("section", { id: name }, make("h2", {}, name, make("span", { class: "quiet" }, schema.description || "")));
     box.append(schema.properties ? table : shape(schema));

@@ -151,6 +151,7 @@ function ring(status) {
     pairs.set(key, (pairs.get(key) || 0) + 1);
   }
   const drawing = $("ring");
+  drawing.setAttribute("aria-label", `Circuits between servers: ${many(pairs.size, "pair")} of ${many(n, "server")} joined`);
   drawing.replaceChildren();
   for (const [key, count] of [...pairs].sort((a, b) => a[1] - b[1])) {
     const [a, b] = key.split(" ").map(Number);
@@ -211,7 +212,7 @@ function heat(status) {
       const [x, y, side] = [from + c * size + gap, from + r * size + gap, size - 2 * gap];
       const shade = top ? Math.round(100 * Math.sqrt(sums[r][c] / top)) : 0; // small ones are seen, too
       const cell = make("rect", { x, y, width: side, height: side, rx: n > 32 ? 0 : 2, "data-cell": `${r} ${c}`,
-        style: `fill: color-mix(in oklab, var(--hot) ${shade}%, var(--cold))` });
+        style: `fill: color-mix(in oklab, var(--heat-high) ${shade}%, var(--heat-low))` });
       const joined = share === 1 && circuits.has(`${r} ${c}`);
       cell.append(make("title", {}, `${title(r)} to ${title(c)}: ${bytes(sums[r][c])}${joined ? ", over circuits" : ""}`));
       drawing.append(cell);
@@ -230,11 +231,13 @@ function heat(status) {
   point();
 }
 
-// Pointing at a server shows its circuits.
+// Pointing at a server shows its circuits, and so does going to it with the keyboard.
 function follow(part, server) {
   part.dataset.server = server;
   part.addEventListener("mouseenter", () => { state.pointed = server; point(); });
   part.addEventListener("mouseleave", () => { state.pointed = null; point(); });
+  part.addEventListener("focus", () => { state.pointed = server; point(); });
+  part.addEventListener("blur", () => { state.pointed = null; point(); });
 }
 function point() {
   const it = state.pointed;
@@ -255,7 +258,8 @@ function changes() {
   if (!changed("changes", rows)) return;
   const most = Math.max(1, ...rows.map((it) => stagesOf(it).reduce((a, b) => a + b)));
   $("changes").tBodies[0].replaceChildren(...rows.map((log) => {
-    const bars = make("svg", { viewBox: "0 0 500 14", preserveAspectRatio: "none" });
+    const said = stagesOf(log).map((time, at) => `${STAGES[at]} ${span(time)}`).join(", ");
+    const bars = make("svg", { viewBox: "0 0 500 14", preserveAspectRatio: "none", role: "img", "aria-label": said });
     let x = 0;
     stagesOf(log).forEach((time, at) => {
       const width = (500 * time) / most;
@@ -283,11 +287,11 @@ function servers(status) {
     const ports = make("div", { class: "ports" }, ...it.circuits.map((peer, port) => {
       const kind = it.blocked[port] ? "blocked" : peer ? "joined" : "";
       const what = it.blocked[port] ? "out of use" : peer ? `to ${nameOf(peer[0])}, port ${peer[1]}` : "free";
-      return make("i", { class: `port ${kind}`, title: `port ${port}: ${what}` });
+      return make("i", { class: `port ${kind}`, title: `port ${port}: ${what}`, role: "img", "aria-label": `port ${port}: ${what}` });
     }));
     const faults = it.faults.map((part) => (typeof part === "string" ? part : Object.entries(part)[0].join(" ")));
     const said = rows[at][7] || (it.round === null ? "no demand yet" : `round ${it.round}`);
-    const tile = make("div", { class: `server ${it.present ? "" : "off"}` },
+    const tile = make("div", { class: `server ${it.present ? "" : "off"}`, tabindex: 0, role: "group", "aria-label": nameOf(it.server) },
       make("div", { class: "name" }, make("i", { class: "dot" }), make("span", { title: nameOf(it.server) }, nameOf(it.server))),
       make("div", { class: "quiet" }, several ? `${tenantOf(it.tenant)} · ${said}` : said), ports);
     if (faults.length) tile.append(make("div", { class: "wrong" }, `failed: ${faults.join(", ")}`));

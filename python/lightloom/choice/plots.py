@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
@@ -47,9 +48,10 @@ def scatter(choice: Choice) -> Figure:
         )  # fmt: skip
         axes.set_xlabel("network cost [million US dollars]")
         axes.set_ylabel("throughput [thousand tokens/s]")
+        axes.margins(0.08)
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        axes.set_title(choice.title, fontsize=8.5)
+        axes.set_title(fill(choice.title, 80), fontsize=9.5)
         axes.grid()
         legend(figure, axes)
     return figure

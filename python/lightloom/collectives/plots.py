@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from lightloom.errors import InputError
-from lightloom.style.figures import MAP, categories, legend, page
+from lightloom.style.figures import categories, legend, page, pairs
 from lightloom.style.palette import BLUE, MUTED
 from lightloom.units import Size
 
@@ -38,7 +39,7 @@ def bandwidth(result: CollectiveResult) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("size of a rank's buffer")
         axes.set_ylabel("bus bandwidth [GB/s]")
-        axes.set_title(result.title, fontsize=9.5)
+        axes.set_title(fill(result.title, 70), fontsize=9.5)
         axes.grid()
         legend(figure, axes)
     return figure
@@ -57,15 +58,12 @@ def heatmap(result: CollectiveResult, size: int | None = None) -> Figure:
     with page(9.6 if demand.num_rows else 5.4, 4.2) as figure:
         if demand.num_rows:
             left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
-            pairs = [demand[key].to_numpy() for key in ("source", "destination")]
-            servers = int(max(pair.max() for pair in pairs)) + 1
+            ends = [demand[key].to_numpy() for key in ("source", "destination")]
+            servers = int(max(end.max() for end in ends)) + 1
             matrix = np.zeros((servers, servers))
-            np.add.at(matrix, tuple(pairs), demand["bytes"].to_numpy() / 2**20)
-            image = left.imshow(matrix, cmap=MAP, interpolation="nearest", vmin=0)
+            np.add.at(matrix, tuple(ends), demand["bytes"].to_numpy() / 2**20)
+            image = pairs(left, matrix, range(servers), "demand between servers", "{:,.3g}")
             figure.colorbar(image, ax=left, label="sent [MiB]", shrink=0.8)
-            left.set_xlabel("to server")
-            left.set_ylabel("from server")
-            left.set_title("demand")
         else:
             right = figure.subplots()
         links = busiest.slice(0, _LINKS).to_pylist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
@@ -29,7 +30,7 @@ def bars(result: JobsResult) -> Figure:
         axes.set_xticks(range(len(rows)), [row["job"] for row in rows])
         axes.set_ylabel("iteration time [s]")
         axes.set_ylim(bottom=0)
-        axes.set_title(result.title, fontsize=9.5)
+        axes.set_title(fill(result.title, 70), fontsize=9.5)
         axes.grid(axis="y")
         legend(figure, axes)
     return figure

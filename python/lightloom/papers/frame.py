@@ -221,9 +221,14 @@ class Made:
             if rows and self.paper.csv == "figure":
                 write_csv(stem.with_suffix(".csv"), [plain(row) for row in rows])
             if self.whole(name) and name.startswith("figure"):
+                from lightloom.papers.marks import beside
                 from lightloom.style.figures import SAVED
 
-                picture = self.paper.figure(name).draw(rows)
+                figure = self.paper.figure(name)
+                said = beside(f"{name}: numbers of the paper's text", figure.lines(rows))
+                if said is not None:
+                    said.savefig(self.directory / f"beside-{stem.name}.png", **SAVED)
+                picture = figure.draw(rows)
                 picture.savefig(stem.with_suffix(".png"), **SAVED)
 
 

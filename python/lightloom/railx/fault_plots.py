@@ -12,11 +12,11 @@ from matplotlib.patches import Patch
 
 from lightloom.railx.faults import Allocated, job_text
 from lightloom.style.figures import page
-from lightloom.style.palette import FAILED, LINE, MUTED, ORANGE, looks
+from lightloom.style.palette import FAILED, LINE, MUTED, NEUTRAL, ORANGE, looks
 
 # All hues but orange, which is near that of failed nodes.
 _HUES = [look.light for look in islice(looks(), 8) if look.light != ORANGE[0]]
-_FREE, _DROPPED = "#eef1f4", "#c3cad3"
+_FREE, _DROPPED = NEUTRAL["line"][0], NEUTRAL["edge"][0]
 
 
 def job_colors(count: int) -> list[str]:

@@ -87,18 +87,18 @@ function drawBars() {
       const drawing = make("svg", { "aria-hidden": "true" });
       let left = 0;
       DATA.causes.forEach((cause, i) => {
-        const width = Math.max(0, row[cause.column]) / longest * 86;  // the rest is for the number
+        const width = Math.max(0, row[cause.column]) / longest * 100;
         drawing.append(make("rect", { x: `${left}%`, width: `${width}%`, height: "100%", fill: `var(--c${i})` }));
         left += width;
       });
       const bar = make("div", { class: "bar", tabindex: 0, role: "img" },
         make("span", { class: "n" }, row.fabric), drawing);
       if (row.iteration_s_high != null) {
-        const at = (time) => `${time / longest * 86}%`;
+        const at = (time) => `${time / longest * 100}%`;
         const [low, middle, high] = ["low", "median", "high"].map((part) => at(row[`iteration_s_${part}`]));
         for (const [x1, x2, y1, y2] of [[low, high, 50, 50], [low, low, 25, 75], [high, high, 25, 75], [middle, middle, 10, 90]])
           drawing.append(make("line", { class: "whisker", x1, x2, y1: `${y1}%`, y2: `${y2}%` }));
-        left = Math.max(left, row.iteration_s_high / longest * 86);
+        left = Math.max(left, row.iteration_s_high / longest * 100);
       }
       drawing.append(make("text", { x: `${left}%`, dx: 7, y: "50%", "dominant-baseline": "central" }, `${row.iteration_s.toFixed(decimals)} s`));
       explain(bar, runTitle(row), runLines(row));
@@ -130,7 +130,9 @@ function placed(points, area, mark = 7, height = 13) {
   const meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
   const marks = points.map(({ x, y }) => ({ left: x - mark, right: x + mark, top: y - mark, bottom: y + mark }));
   const used = [];
-  for (const { x, y, text } of points) {
+  for (const [at, { x, y, text }] of points.entries()) {
+    // Points that fall together and say the same say it once.
+    if (points.slice(0, at).some((other) => other.text === text && Math.hypot(other.x - x, other.y - y) < mark)) continue;
     const width = pen.measureText(text).width + 4;
     const others = marks.filter((m) => !(m.left <= x && x <= m.right && m.top <= y && y <= m.bottom));
     const places = [0.8, 1.6, 2.6].flatMap((away) => [[1, -1], [1, 1], [-1, -1], [-1, 1], [0, -1], [0, 1], [1, 0], [-1, 0]].map(([right, down]) => {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,7 +16,7 @@ from matplotlib.patches import Patch
 
 from lightloom.errors import InputError
 from lightloom.report.result import Result, network_usd
-from lightloom.style.figures import MAP, categories, fields, label_points, legend, number, page
+from lightloom.style.figures import categories, label_points, legend, page, pairs
 from lightloom.style.palette import CAUSES, INK, MUTED, PAPER, fabric_looks
 
 
@@ -105,6 +104,7 @@ def pareto(result: Result) -> Figure:
             )
         axes.set_xlabel("network cost [million US dollars]")
         axes.set_ylabel("iteration time [s]")
+        axes.margins(0.08)
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.grid()
@@ -165,30 +165,6 @@ def heatmap(
     name = f"{key['run']}: layer {key['layer']}, micro-batch {key['micro_batch']}, "
     with page(9.2, 4.4, f"{name}stage {key['stage']}") as figure:
         left, right = figure.subplots(1, 2)
-        _matrix(left, matrix[0], servers, "demand between servers [MiB]", "{:,.0f}", True)
-        _matrix(right, matrix[1], servers, "circuits [count]", "{:.0f}", False)
+        pairs(left, matrix[0], list(servers), "demand between servers [MiB]", "{:,.0f}")
+        pairs(right, matrix[1], list(servers), "circuits [count]", "{:.0f}", gradual=False)
     return figure
-
-
-def _matrix(
-    axes: Axes, values: npt.NDArray[np.float64], servers: npt.NDArray[np.int64], title: str,
-    write: str, gradual: bool,
-) -> None:  # fmt: skip
-    """Draw a square of server pairs, with its numbers where there is room for them."""
-    shown = np.where(np.eye(len(servers), dtype=bool), np.nan, values)
-    top = float(np.nanmax(shown)) if len(servers) > 1 else 0.0
-    top = top or 1.0
-    image = axes.imshow(shown, cmap=MAP, vmin=0, vmax=top if gradual else top * 1.15)
-    if len(servers) <= 12:
-        for (row, column), value in np.ndenumerate(shown):
-            if value > 0 or (value == 0 and gradual):
-                shade = image.cmap(image.norm(value))
-                number(axes, column, row, write.format(value), shade, 8.5)
-    step = -(-len(servers) // 16)
-    ticks = range(0, len(servers), step)
-    axes.set_xticks(ticks, [str(servers[i]) for i in ticks])
-    axes.set_yticks(ticks, [str(servers[i]) for i in ticks])
-    fields(axes, len(servers), len(servers))
-    axes.set_xlabel("destination server")
-    axes.set_ylabel("source server")
-    axes.set_title(title)

@@ -175,7 +175,7 @@ def _drawn(found: Map, names: list[str], wide: float, look: str) -> str:
         f'<text x="{x + 10:.1f}" y="{y - 9:.1f}" class="here">{here}</text>'
         f'<text x="0" y="12">&uarr; a packet switch port at {rate} [US dollars]</text>'
         f'<text x="{_LEFT + wide:.1f}" y="{height - 6:.1f}" text-anchor="end">'
-        "a GPU with its share of the server [thousand US dollars] &rarr;</text>"
+        "a GPU with its server share [1,000 US dollars] &rarr;</text>"
     )
     wins = "; ".join(dict.fromkeys(region.run for region in found.regions))
     return (

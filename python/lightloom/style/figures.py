@@ -12,17 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 from lightloom.document import replacing
-from lightloom.style.labels import Box, place
+from lightloom.style.labels import Box, place, said_before
 from lightloom.style.palette import HEAT, INK, LINE, MUTED, ink_on
 
 MAP = LinearSegmentedColormap.from_list("heat", HEAT)
@@ -138,23 +141,28 @@ def label_points(
     assert isinstance(figure, Figure)
     renderer = _renderer(figure)
     figure.draw_without_rendering()
-    at = [tuple(axes.transData.transform(point)) for point in points]
+    at = [(float(x), float(y)) for x, y in map(axes.transData.transform, points)]
+    pixels = figure.dpi / 72
+    mark = 5.5 * pixels
+    again = said_before(at, texts, mark)
+    shown = [number for number, before in enumerate(again) if not before]
     sizes = []
-    for text in texts:
-        probe = figure.text(0, 0, text, fontsize=size)
+    for number in shown:
+        probe = figure.text(0, 0, texts[number], fontsize=size)
         box = probe.get_window_extent(renderer)
         sizes.append((box.width + 3, box.height + 2))
         probe.remove()
-    pixels = figure.dpi / 72
     area = _box(axes.get_window_extent(renderer))
-    places = place([(float(x), float(y)) for x, y in at], sizes, 5.5 * pixels, area)
-    for point, (x, y), text, found in zip(points, at, texts, places, strict=True):
+    places = place([at[number] for number in shown], sizes, mark, area)
+    for number, found in zip(shown, places, strict=True):
         if found is None:
             continue
+        x, y = at[number]
         middle = (found.left + found.right) / 2 - x, (found.bottom + found.top) / 2 - y
         axes.annotate(
-            text, point, (middle[0] / pixels, middle[1] / pixels), textcoords="offset points",
-            ha="center", va="center", fontsize=size, color=MUTED, in_layout=False,
+            texts[number], points[number], (middle[0] / pixels, middle[1] / pixels),
+            textcoords="offset points", ha="center", va="center", fontsize=size, color=MUTED,
+            in_layout=False,
         )  # fmt: skip
 
 
@@ -179,6 +187,49 @@ def fields(axes: Axes, rows: int, columns: int) -> None:
     axes.grid(which="minor", color="white", linewidth=1.2)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
+
+
+def pairs(
+    axes: Axes, values: npt.NDArray[np.float64], names: Sequence[Any], title: str, write: str,
+    *, gradual: bool = True,
+) -> AxesImage:  # fmt: skip
+    """Draw a square of pairs of servers, with its numbers where there is room for them.
+
+    The diagonal is empty: what a server's GPUs send each other stays on its scale-up network.
+
+    Parameters
+    ----------
+    axes
+        Where.
+    values
+        From each to each.
+    names
+        Of the servers.
+    title
+        What is shown, with its unit.
+    write
+        How a number is written.
+    gradual
+        Whether zeros are written too, and the darkest shade is the most; else it is paler.
+    """
+    count = len(names)
+    shown = np.where(np.eye(count, dtype=bool), np.nan, values)
+    top = (float(np.nanmax(shown)) if count > 1 else 0.0) or 1.0
+    image = axes.imshow(shown, cmap=MAP, vmin=0, vmax=top if gradual else top * 1.15,
+                        interpolation="nearest")  # fmt: skip
+    if count <= 12:
+        for (row, column), value in np.ndenumerate(shown):
+            if value > 0 or (value == 0 and gradual):
+                number(axes, column, row, write.format(value), image.cmap(image.norm(value)), 8.5)
+    ticks = range(0, count, -(-count // 16))
+    axes.set_xticks(ticks, [str(names[at]) for at in ticks])
+    axes.set_yticks(ticks, [str(names[at]) for at in ticks])
+    if count <= 64:
+        fields(axes, count, count)
+    axes.set_xlabel("destination server")
+    axes.set_ylabel("source server")
+    axes.set_title(title)
+    return image
 
 
 def categories(axes: Axes, names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ report's page does the same (``page.js``). Checked: no two boxes overlap (``test
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import dist
 from typing import NamedTuple
 
 
@@ -41,6 +42,25 @@ class Box(NamedTuple):
 _AROUND = ((1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
 # How far it lies from the point besides, in sizes of a mark.
 _AWAY = (0.8, 1.6, 2.6)
+
+
+def said_before(
+    points: Sequence[tuple[float, float]], texts: Sequence[str], mark: float
+) -> list[bool]:
+    """Say of each point whether one before it, nearer than a mark, has the same text.
+
+    Examples
+    --------
+    >>> said_before([(0, 0), (1, 0), (9, 0)], ["a", "a", "a"], 2.0)
+    [False, True, False]
+    """
+    return [
+        any(
+            texts[before] == texts[at] and dist(points[before], point) < mark
+            for before in range(at)
+        )
+        for at, point in enumerate(points)
+    ]
 
 
 def place(

@@ -17,7 +17,7 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -170,7 +170,7 @@ def named(names: Iterable[str]) -> dict[str, Look]:
 def _fabrics() -> dict[str, Look]:
     """Give each fabric its look: grey the one that others are held against, then as they come."""
     first, *rest = dict.fromkeys((*compared(), *KINDS))
-    grey = Look(*GREY, "o", "-")
+    grey = next(look for look in looks() if look.light == GREY[0])
     others = (look for look in looks() if look.light != GREY[0])
     return {first: grey, **dict(zip(rest, others, strict=False))}
 
@@ -270,4 +270,17 @@ def stylesheet(more: Iterable[tuple[str, tuple[str, str]]] = ()) -> str:
         f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{ color-scheme: dark; "
         f"{dark} }} }}\n"
         f':root[data-theme="dark"] {{ color-scheme: dark; {dark} }}'
+    )
+
+
+def controller(own: Mapping[str, tuple[str, str]]) -> str:
+    """Return the style sheet of what the controller's page needs, and colours of its `own`."""
+    names = ("paper", "ink", "muted", "line", "wash", "focus", "good", "bad", "warn", "bad-paper",
+             "heat-low", "heat-high")  # fmt: skip
+    pairs = {name: NEUTRAL[name] for name in names} | dict(own)
+    light, dark = (
+        "\n".join(f"  --{name}: {pair[side]};" for name, pair in pairs.items()) for side in (0, 1)
+    )
+    return (
+        f":root {{\n{light}\n}}\n@media (prefers-color-scheme: dark) {{ :root {{\n{dark}\n}} }}\n"
     )

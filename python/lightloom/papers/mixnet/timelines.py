@@ -16,15 +16,16 @@ from lightloom.papers.part import Context, Rows
 from lightloom.papers.runs import CARRIER
 from lightloom.scenario import Scenario
 from lightloom.simulation import run_all
+from lightloom.style.palette import GROUPS, TEAL, group_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STEPS = ("attention", "tp", "gate", "dispatch", "expert", "combine")
 COLORS = {
-    "attention": "#c9ced6", "tp": "#56b4e9", "gate": "#a7afba",
-    "dispatch": "#0072b2", "expert": "#7d8794", "combine": "#3f9bdc",
-}  # fmt: skip
+    **{step: GROUPS[group_of(step)].light for step in STEPS},
+    "combine": TEAL[0],  # an all-to-all as dispatch is, and beside it
+}
 GPUS = 128
 
 

@@ -55,6 +55,7 @@ def draw(rows: Rows, panels: Mapping[str, Mapping[str, str]] | None = None) -> P
 
 def _lines(axes: Axes, rows: Rows) -> None:
     """Draw a line a series; names alike but for what follows their last comma share a colour."""
+    from lightloom.papers.marks import number_of, published
     from lightloom.style.palette import HUES, SHAPES
 
     heads: dict[str, int] = {}
@@ -73,6 +74,12 @@ def _lines(axes: Axes, rows: Rows) -> None:
         axes.plot(x, y, label=name, color=HUES[at % len(HUES)], marker=SHAPES[at % len(SHAPES)],
                   linestyle=DASHES[dash % len(DASHES)] if len(set(x)) > 1 else "",
                   markersize=3.5, linewidth=1.4)  # fmt: skip
+    said = [
+        (row["x"], value)
+        for row in rows
+        if row["x"] is not None and (value := number_of(str(row.get("paper", "")))) is not None
+    ]
+    published(axes, said)
 
 
 def _dress(axes: Axes, panel: str, says: Mapping[str, Any]) -> None:

@@ -141,6 +141,7 @@ def heat(title: str, rows: Rows) -> Picture:
     from matplotlib.colors import LogNorm
 
     from lightloom.style.figures import number, page
+    from lightloom.style.palette import INK
 
     with page(14, 9, title) as figure:
         grid = figure.subplots(len(RIVALS), len(SPEEDS), sharex=True, sharey=True, squeeze=False)
@@ -156,7 +157,7 @@ def heat(title: str, rows: Rows) -> Picture:
                 for (y, x), value in np.ndenumerate(values):
                     number(axes, x, y, f"{value:.2f}", image.cmap(image.norm(value)), 6)
                 if values.min() < PAYS < values.max():
-                    axes.contour(values, levels=[PAYS], colors="black", linewidths=1.2)
+                    axes.contour(values, levels=[PAYS], colors=INK, linewidths=1.2)
                 axes.set_xticks(range(len(DELAYS)), [delay.text for delay in DELAYS], rotation=60)
                 axes.set_yticks(range(len(SKEWS)), [f"{skew:g}" for skew in SKEWS])
                 axes.tick_params(labelsize=7)
