@@ -26,7 +26,8 @@ def find() -> str:
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(NAME)
     if found is None:
         raise InputError(
-            f"no {NAME} beside {sys.executable} or on the PATH: a wheel has it, `make daemon` builds it"
+            f"no {NAME} beside {sys.executable} or on the PATH: a wheel has it, and `make daemon` "
+            "builds it"
         )
     return found
 
