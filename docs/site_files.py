@@ -94,7 +94,7 @@ def on_post_page(output: str, **_: Any) -> str:
     output = re.sub(
         r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output
     )
-    return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)>", r'\1 tabindex="0">', output)
+    return output.replace("<pre>", '<pre tabindex="0">')
 
 
 def on_post_build(config: Any) -> None:
