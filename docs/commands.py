@@ -49,7 +49,7 @@ def section(name: str, command: Any) -> Iterator[str]:
         yield example(paragraph) if paragraph.startswith("Example:") else prose(paragraph)
     listed = [param for param in command.params if not param.hidden and shown(param)]
     if listed:
-        yield from ("", "| | value | meaning |", "|---|---|---|", *map(row, listed))
+        yield from ("", "| option | value | meaning |", "|---|---|---|", *map(row, listed))
     for below, one in inner.items():
         yield from section(f"{name} {below}", one)
 

@@ -56,7 +56,7 @@ def api() -> str:
         lines.append(f"| [`{name}`](#{name.lower()}) | {about(getattr(lightloom, name))} |")
     for name in names:
         found = getattr(lightloom, name)
-        lines += ["", f"## {name}", "", *whole(f"{found.__module__}.{name}")]
+        lines += ["", f"## {name}", "", *whole(f"{found.__module__}.{name}", heading=False)]
     for name in rooms:
         room = getattr(lightloom, name)
         lines += ["", f"## {name}", "", f"`lightloom.{name}`: {about(room)}", ""]
@@ -74,9 +74,10 @@ def api() -> str:
     return "\n".join(lines) + "\n"
 
 
-def whole(path: str) -> list[str]:
-    """Have the site put what a docstring says here."""
-    return [f"::: {path}", "    options: { heading_level: 3 }"]
+def whole(path: str, heading: bool = True) -> list[str]:
+    """Have the site put what a docstring says here, under a heading of its own or not."""
+    shown = "heading_level: 3" if heading else "show_root_heading: false, heading_level: 2"
+    return [f"::: {path}", f"    options: {{ {shown} }}"]
 
 
 def written(found: object) -> bool:

@@ -87,6 +87,16 @@ def rustdoc() -> Path | None:
     return next((path for path in RUSTDOC if (path / "lightloom_units").is_dir()), None)
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the search for screen readers, and let keys scroll code that is wider than a page."""
+    output = output.replace('<div class="md-search"', '<div class="md-search" aria-label="Search"')
+    # Parts of a table of contents are lists in it, and no landmarks of their own.
+    output = re.sub(
+        r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output
+    )
+    return output.replace("<pre>", '<pre tabindex="0">')
+
+
 def on_post_build(config: Any) -> None:
     """Copy what cargo has made of the crates."""
     made = rustdoc()

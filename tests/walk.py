@@ -29,7 +29,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 COMMAND = re.compile(r"(?:#? {2,}|\$ ?)((?:sudo )?(?:\.venv/bin/)?(?:lightloom|python) .*)")
 PLAIN = re.compile(r"(?:sudo )?(?:lightloom|python) ")
-MARK = re.compile(r"<!-- not run: (.+?) -->")
+MARK = re.compile(r"^<!-- not run: (.+?) -->$", re.MULTILINE)
 PICTURE = re.compile(r"<!-- picture: (\S+) -->\n!\[[^\]]+\]\(([^)]+)\)")
 NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*:$")
 WIDTH = 88
