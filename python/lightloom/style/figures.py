@@ -18,7 +18,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_hex
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -90,7 +90,7 @@ def write_png(figure: Figure, path: Path) -> None:
 
 
 def legend(
-    figure: Figure,
+    figure: Figure | SubFigure,
     drawn: Axes | Iterable[Axes] | Sequence[Any],
     title: str = "",
     side: str = "upper",
@@ -117,7 +117,9 @@ def legend(
         else:
             named[part.get_label()] = part
     renderer = _renderer(figure)
-    place: Any = f"outside {side} left"
+    # A title of the whole picture has the place above.
+    below = side == "lower" or bool(figure.get_suptitle())
+    place: Any = f"outside {'lower' if below else 'upper'} left"
     for columns in range(len(named) or 1, 0, -1):
         made: Legend = figure.legend(
             list(named.values()), list(named), loc=place, ncols=columns, title=title or None,
@@ -166,8 +168,9 @@ def label_points(
         )  # fmt: skip
 
 
-def _renderer(figure: Figure) -> Any:
-    canvas: Any = FigureCanvasAgg(figure)
+def _renderer(figure: Figure | SubFigure) -> Any:
+    root: Any = figure.figure
+    canvas: Any = FigureCanvasAgg(root)
     return canvas.get_renderer()
 
 
