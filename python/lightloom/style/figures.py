@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,13 @@ def page(width: float, height: float, title: str = "") -> Iterator[Figure]:
         yield figure
 
 
+def title(axes: Axes, text: str) -> None:
+    """Write a sentence above axes, in as many lines as the picture is narrow."""
+    figure = axes.get_figure(root=True)
+    wide = figure.get_figwidth() if figure is not None else 7.0
+    axes.set_title(fill(text, int(10.5 * wide)), fontsize=9.5)
+
+
 def png(figure: Figure) -> bytes:
     """Return a picture as PNG, the same bytes for the same picture."""
     picture = io.BytesIO()
@@ -108,21 +116,23 @@ def legend(
     side
         ``upper`` or ``lower``.
     """
-    parts = [drawn] if isinstance(drawn, Axes) else list(drawn)
     named: dict[str, Any] = {}
-    for part in parts:
+    entries: list[tuple[str, Any]] = []
+    for part in [drawn] if isinstance(drawn, Axes) else drawn:
         if isinstance(part, Axes):
             handles, labels = part.get_legend_handles_labels()
             named |= dict(zip(labels, handles, strict=True))
         else:
-            named[part.get_label()] = part
+            entries.append((part.get_label(), part))
+    entries += named.items()
+    texts, handles = [text for text, _ in entries], [handle for _, handle in entries]
     renderer = _renderer(figure)
     # A title of the whole picture has the place above.
     below = side == "lower" or bool(figure.get_suptitle())
     place: Any = f"outside {'lower' if below else 'upper'} left"
-    for columns in range(len(named) or 1, 0, -1):
+    for columns in range(len(entries) or 1, 0, -1):
         made: Legend = figure.legend(
-            list(named.values()), list(named), loc=place, ncols=columns, title=title or None,
+            handles, texts, loc=place, ncols=columns, title=title or None,
             alignment="left", handlelength=1.6, handleheight=0.9, columnspacing=1.6,
             handletextpad=0.5,
         )  # fmt: skip
