@@ -110,7 +110,7 @@ def browser() -> Iterator[Page]:
         words = [CHROMIUM, *FLAGS, f"--user-data-dir={home}", "about:blank"]
         script = f'exec "$@" 3<&{from_us[0]} 4>&{to_us[1]}'
         running = subprocess.Popen(
-            ["sh", "-c", script, "sh", *words], pass_fds=(from_us[0], to_us[1]),
+            ["bash", "-c", script, "bash", *words], pass_fds=(from_us[0], to_us[1]),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(from_us[0])

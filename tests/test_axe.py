@@ -83,9 +83,11 @@ def test_reports_have_no_violation(name: str, page: Page, reports: dict[str, Pat
 
 
 @needs_axe
-@pytest.mark.parametrize("trouble", [False, True])
-def test_the_controllers_page_has_no_violation(trouble: bool, page: Page) -> None:
-    with serve(Region(8, trouble=trouble)) as url:
+@pytest.mark.parametrize("state", ["calm", "trouble", "token"])
+def test_the_controllers_page_has_no_violation(state: str, page: Page) -> None:
+    region = Region(8, trouble=state == "trouble")
+    region.token = "secret" if state == "token" else None
+    with serve(region) as url:
         for width in WIDTHS:
             for theme in THEMES:
                 for path in ("/", "/docs"):

@@ -89,7 +89,7 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
     region.token = "secret"
     with serve(region) as url:
         dom = look(url, tmp_path / "browser")
-    assert '<main id="all" hidden' in dom and '<form id="login">' in dom
+    assert '<div id="all" hidden' in dom and '<form id="login" aria-label="Token">' in dom
     assert "node-00" not in dom and "region-0" not in dom
 
 

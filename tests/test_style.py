@@ -24,6 +24,7 @@ from lightloom.style import figures, labels, pages, palette
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 ROOT = Path(__file__).parents[1]
 PAPER = palette.NEUTRAL["paper"]
@@ -214,6 +215,14 @@ class TestPictures:
             for name, look in palette.named(f"series number {n}" for n in range(14)).items():
                 axes.plot([0, 1], [0, 1], color=look.light, label=name)
             figures.legend(figure, axes)
+        legends_fit(figure, drawn(figure))
+
+    def test_handles_of_one_name_are_all_said(self) -> None:
+        with figures.page(4, 3) as figure:
+            figure.subplots()
+            made = [Patch(color=color, label="4x4") for color in palette.HUES[:3]]
+            figures.legend(figure, made)
+        assert len(figure.legends[0].get_texts()) == 3
         legends_fit(figure, drawn(figure))
 
     def test_equal_pictures_are_equal_files(self, result: Result, tmp_path: Path) -> None:

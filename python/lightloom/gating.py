@@ -77,7 +77,7 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
     {'trace': 'e8k2'}
     >>> place_of(job.with_(gating={"trace": "hot-rank", "knobs": {"factor": 4}}))["knobs"]
     {'factor': 4.0}
-    >>> place_of(Scenario.preset("qwen3-30b-a3b"))["knobs"]
+    >>> place_of(Scenario.preset("glm-4.5"))["knobs"]
     {'sequences': 8.0}
     """
     from lightloom.trace.synthetic import KINDS
@@ -116,8 +116,8 @@ def unrecorded(scenario: Scenario) -> str | None:
     --------
     >>> from lightloom import Scenario
     >>> unrecorded(Scenario.preset("mixtral-8x7b"))
-    >>> unrecorded(Scenario.preset("qwen3-30b-a3b"))  # doctest: +ELLIPSIS
-    'no recorded gates are shipped for 128 experts, top-8: loads are generated, calibrated on ...
+    >>> unrecorded(Scenario.preset("glm-4.5"))  # doctest: +ELLIPSIS
+    'no recorded gates are shipped for 160 experts, top-8: loads are generated, calibrated on ...
     """
     from lightloom.trace import builtin_names
     from lightloom.trace.synthetic.calibrated import FITTED

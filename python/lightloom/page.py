@@ -27,7 +27,7 @@ def facts(
     """
     left = 'style="text-align: left; vertical-align: top"'
     body = "".join(
-        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(str(value))}</td></tr>"
+        f'<tr><th scope="row" {left}>{escape(name)}</th><td {left}>{escape(str(value))}</td></tr>'
         for name, value in rows
     )
     line, text = map(escape, more)
@@ -52,10 +52,10 @@ def rows_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]
     Examples
     --------
     >>> rows_table("sizes", ["bytes"], [["<8"]])
-    '<p>sizes</p><table><thead><tr><th>bytes</th></tr></thead><tbody><tr><td>&lt;8</td></tr>\
-</tbody></table>'
+    '<p>sizes</p><table><thead><tr><th scope="col">bytes</th></tr></thead><tbody><tr><td>&lt;8</td>\
+</tr></tbody></table>'
     """
-    heads = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    heads = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
     )

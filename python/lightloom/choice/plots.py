@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from lightloom.style.figures import legend, page
+from lightloom.style.figures import legend, page, title
 from lightloom.style.palette import INK, MUTED, fabric_looks
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def scatter(choice: Choice) -> Figure:
         axes.margins(0.08)
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        axes.set_title(fill(choice.title, 80), fontsize=9.5)
+        title(axes, choice.title)
         axes.grid()
         legend(figure, axes)
     return figure

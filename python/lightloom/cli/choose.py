@@ -120,7 +120,7 @@ def _show(found: Choice) -> None:
     for line in found.reason:
         console.print(line)
     console.print()
-    ranks = {"closed form s": 2, "iteration s": 1}
+    ranks = {"closed form [s]": 2, "iteration [s]": 1}
     columns = [
         Column(heading, name=heading == "candidate", rank=ranks.get(heading, 0))
         for heading in HEADINGS

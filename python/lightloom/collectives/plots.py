@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from lightloom.errors import InputError
-from lightloom.style.figures import categories, legend, page, pairs
+from lightloom.style.figures import categories, legend, page, pairs, title
 from lightloom.style.palette import BLUE, MUTED
 from lightloom.units import Size
 
@@ -39,7 +38,7 @@ def bandwidth(result: CollectiveResult) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("size of a rank's buffer")
         axes.set_ylabel("bus bandwidth [GB/s]")
-        axes.set_title(fill(result.title, 70), fontsize=9.5)
+        title(axes, result.title)
         axes.grid()
         legend(figure, axes)
     return figure

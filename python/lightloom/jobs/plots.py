@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from lightloom.style.figures import legend, page
+from lightloom.style.figures import legend, page, title
 from lightloom.style.palette import BLUE, GREEN, ORANGE, PAPER
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def bars(result: JobsResult) -> Figure:
         axes.set_xticks(range(len(rows)), [row["job"] for row in rows])
         axes.set_ylabel("iteration time [s]")
         axes.set_ylim(bottom=0)
-        axes.set_title(fill(result.title, 70), fontsize=9.5)
+        title(axes, result.title)
         axes.grid(axis="y")
         legend(figure, axes)
     return figure

@@ -14,11 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lightloom.rails.job import SCHEMES
-from lightloom.rails.runs import Comparison, Scheme
+from lightloom.rails.runs import BASELINE, Comparison, Scheme
 from lightloom.style.figures import MAP, categories, legend, page
-from lightloom.style.palette import MUTED, named
+from lightloom.style.palette import GREY, MUTED, named
 
-STYLES = named(SCHEMES)
+# The baseline is grey, as the fabric is that others are held against.
+_LOOKS = named(SCHEMES)
+_GREY = next(name for name, look in _LOOKS.items() if look.light == GREY[0])
+STYLES = _LOOKS | {BASELINE: _LOOKS[_GREY], _GREY: _LOOKS[BASELINE]}
 # More domains than this are drawn as an even sample of them.
 _MOST_DOMAINS = 32
 

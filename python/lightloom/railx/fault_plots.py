@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from lightloom.railx.faults import Allocated, job_text
-from lightloom.style.figures import page
-from lightloom.style.palette import FAILED, LINE, MUTED, NEUTRAL, ORANGE, looks
+from lightloom.style.figures import legend, page
+from lightloom.style.palette import FAILED, LINE, NEUTRAL, ORANGE, looks
 
 # All hues but orange, which is near that of failed nodes.
 _HUES = [look.light for look in islice(looks(), 8) if look.light != ORANGE[0]]
@@ -69,7 +69,7 @@ def grid(found: Allocated) -> Figure:
         else:
             label = f"the job: {len(jobs[0].columns)} x {len(jobs[0].rows)}" if jobs[0] else ""
             handles += [Patch(color=colors[0], label=label), Patch(color=_DROPPED, label="dropped")]
-        figure.legend(handles=handles, loc="outside right upper", labelcolor=MUTED)
+        legend(figure, handles)
     return figure
 
 

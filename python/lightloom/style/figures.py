@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_hex
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -70,6 +71,13 @@ def page(width: float, height: float, title: str = "") -> Iterator[Figure]:
         yield figure
 
 
+def title(axes: Axes, text: str) -> None:
+    """Write a sentence above axes, in as many lines as the picture is narrow."""
+    figure = axes.get_figure(root=True)
+    wide = figure.get_figwidth() if figure is not None else 7.0
+    axes.set_title(fill(text, int(10.5 * wide)), fontsize=9.5)
+
+
 def png(figure: Figure) -> bytes:
     """Return a picture as PNG, the same bytes for the same picture."""
     picture = io.BytesIO()
@@ -90,7 +98,7 @@ def write_png(figure: Figure, path: Path) -> None:
 
 
 def legend(
-    figure: Figure,
+    figure: Figure | SubFigure,
     drawn: Axes | Iterable[Axes] | Sequence[Any],
     title: str = "",
     side: str = "upper",
@@ -108,19 +116,23 @@ def legend(
     side
         ``upper`` or ``lower``.
     """
-    parts = [drawn] if isinstance(drawn, Axes) else list(drawn)
     named: dict[str, Any] = {}
-    for part in parts:
+    entries: list[tuple[str, Any]] = []
+    for part in [drawn] if isinstance(drawn, Axes) else drawn:
         if isinstance(part, Axes):
             handles, labels = part.get_legend_handles_labels()
             named |= dict(zip(labels, handles, strict=True))
         else:
-            named[part.get_label()] = part
+            entries.append((part.get_label(), part))
+    entries += named.items()
+    texts, handles = [text for text, _ in entries], [handle for _, handle in entries]
     renderer = _renderer(figure)
-    place: Any = f"outside {side} left"
-    for columns in range(len(named) or 1, 0, -1):
+    # A title of the whole picture has the place above.
+    below = side == "lower" or bool(figure.get_suptitle())
+    place: Any = f"outside {'lower' if below else 'upper'} left"
+    for columns in range(len(entries) or 1, 0, -1):
         made: Legend = figure.legend(
-            list(named.values()), list(named), loc=place, ncols=columns, title=title or None,
+            handles, texts, loc=place, ncols=columns, title=title or None,
             alignment="left", handlelength=1.6, handleheight=0.9, columnspacing=1.6,
             handletextpad=0.5,
         )  # fmt: skip
@@ -166,8 +178,9 @@ def label_points(
         )  # fmt: skip
 
 
-def _renderer(figure: Figure) -> Any:
-    canvas: Any = FigureCanvasAgg(figure)
+def _renderer(figure: Figure | SubFigure) -> Any:
+    root: Any = figure.figure
+    canvas: Any = FigureCanvasAgg(root)
     return canvas.get_renderer()
 
 

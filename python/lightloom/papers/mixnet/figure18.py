@@ -57,7 +57,8 @@ def draw(rows: Rows) -> Picture:
     from lightloom.style.figures import MAP, number, page
 
     percent = 100 * _shares(rows).T
-    with page(7, 5) as figure:
+    title = f"Figure 18: {TITLE} (even: {100 / percent.shape[0]:.1f} %)"
+    with page(7, 5, title) as figure:
         axes = figure.subplots()
         span = float(percent.min()), float(percent.max())
         heat(axes, percent, "share of a block's assignments [%]", span=span)
@@ -69,5 +70,4 @@ def draw(rows: Rows) -> Picture:
         axes.set_yticks(range(percent.shape[0]), [str(n + 1) for n in range(percent.shape[0])])
         axes.set_xlabel("MoE block")
         axes.set_ylabel("expert")
-        axes.set_title(f"Figure 18: {TITLE} (even: {100 / percent.shape[0]:.1f} %)")
     return figure
