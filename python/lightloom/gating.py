@@ -1,7 +1,8 @@
 """The gating trace that a job runs on: shipped, from a file, or generated for the job.
 
-`builtin` is the shipped recording for the model's experts and top-k; where none is shipped, it is
-generated as `calibrated` on the recordings of other shapes, and `unrecorded` says so. A generated
+`builtin` is the shipped recording for the model's experts and top-k; where none is shipped, or its
+source ranks cannot be summed into the job's, it is generated as `calibrated` on recordings, and
+`unrecorded` says so. A generated
 trace has the model's experts and MoE layers, and the job's expert-parallel ranks and seed; one
 that is `calibrated` has the job's sequences of a micro-batch, too. Another fits if it was recorded
 for as many experts as the model has, and its source ranks can be summed into the job's
@@ -110,7 +111,7 @@ def place_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def unrecorded(scenario: Scenario) -> str | None:
-    """Say that no recording is shipped for a job that asks for one: its loads are generated.
+    """Say that no recording fits a job that asks for a shipped one: its loads are generated.
 
     Examples
     --------
@@ -118,6 +119,10 @@ def unrecorded(scenario: Scenario) -> str | None:
     >>> unrecorded(Scenario.preset("mixtral-8x7b"))
     >>> unrecorded(Scenario.preset("glm-4.5"))  # doctest: +ELLIPSIS
     'no recorded gates are shipped for 160 experts, top-8: loads are generated, calibrated on ...
+    >>> wide = {"tp": 1, "ep": 64, "pp": 2}
+    >>> job = Scenario.preset("qwen3-30b-a3b", gpus=256, parallelism=wide)
+    >>> unrecorded(job)  # doctest: +ELLIPSIS
+    'the recorded gates of 128 experts, top-8, have 32 source ranks, no multiple of ...
     """
     from lightloom.trace import builtin_names
     from lightloom.trace.synthetic.calibrated import FITTED
@@ -125,12 +130,18 @@ def unrecorded(scenario: Scenario) -> str | None:
     model = scenario.model
     if scenario.gating.trace != "builtin" or not model.experts:
         return None
-    if _recording(scenario) in builtin_names():
-        return None
+    missing = f"no recorded gates are shipped for {model.experts} experts, top-{model.top_k}"
+    if (name := _recording(scenario)) in builtin_names():
+        sources, ep = load({"trace": name}).sources, scenario.parallelism.ep
+        if not sources % ep:
+            return None
+        missing = (
+            f"the recorded gates of {model.experts} experts, top-{model.top_k}, have {sources} "
+            f"source ranks, no multiple of parallelism.ep = {ep}"
+        )
     return (
-        f"no recorded gates are shipped for {model.experts} experts, top-{model.top_k}: loads are "
-        f"generated, calibrated on recordings of other shapes ({', '.join(FITTED)}); gating.trace "
-        "chooses another"
+        f"{missing}: loads are generated, calibrated on recordings of other shapes "
+        f"({', '.join(FITTED)}); gating.trace chooses another"
     )
 
 
