@@ -18,7 +18,7 @@ from lightloom.trace.gating_trace import GatingTrace
 
 
 def load_figure(trace: GatingTrace, layer: int = 0) -> Figure:
-    """Draw each expert's load over the iterations of one layer, and every layer's imbalance.
+    r"""Draw each expert's load over the iterations of one layer, and every layer's imbalance.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def load_figure(trace: GatingTrace, layer: int = 0) -> Figure:
     --------
     >>> figure = load_figure(GatingTrace(np.full((3, 2, 4, 8), 16), top_k=2), layer=1)
     >>> [axes.get_ylabel() for axes in figure.axes][:2]
-    ['expert', 'most loaded expert\\nover the mean load']
+    ['expert', 'most loaded expert\nover the mean load']
     """
     _check("layer", layer, trace.layers)
     loads = trace.loads().astype(np.float64)
