@@ -126,8 +126,9 @@ impl Component {
         self.flows.extend(plan.begin.iter().map(|&mark| Flow { mark, server: PAD }));
         for link in &mut self.links {
             (link.level, link.sent, link.due) = (f64::INFINITY, 0.0, f64::INFINITY);
-            (link.to, link.load) = (0, 0);
+            link.to = 0;
         }
+        self.load.fill(0.0);
         for &at in self.path.iter().filter(|&&at| at != PAD) {
             self.links[at as usize].to += 1;
         }
