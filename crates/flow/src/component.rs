@@ -16,10 +16,10 @@ pub(crate) mod filling;
 mod plan;
 mod quotient;
 
+use crate::ends::Plan;
 use crate::pool::{Pool, Tag};
 use crate::refinement::Members;
 use lightloom_units::{BitRate, Bytes, Time};
-use plan::Plan;
 
 /// A flow that has left a component, or so many that were alike.
 pub(crate) struct Done {
