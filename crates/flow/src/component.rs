@@ -16,10 +16,10 @@ pub(crate) mod filling;
 mod plan;
 mod quotient;
 
+use crate::ends::Plan;
 use crate::pool::{Pool, Tag};
 use crate::refinement::Members;
 use lightloom_units::{BitRate, Bytes, Time};
-use plan::Plan;
 
 /// A flow that has left a component, or so many that were alike.
 pub(crate) struct Done {
@@ -48,7 +48,6 @@ struct Flow {
 /// A link of a component.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    capacity: f64,
     /// The rate of the flows it serves \[B/ps\]; infinite where it holds no flow back.
     level: f64,
     /// Bytes sent to each flow that it has served all along.
@@ -59,8 +58,6 @@ struct Link {
     from: u32,
     served: u32,
     to: u32,
-    /// How many flows its members are: one each, but for classes.
-    load: u32,
 }
 
 impl Link {
@@ -92,6 +89,10 @@ pub(crate) struct Component {
     /// The fabric's number of each link but the first, which is the pad; twin by twin.
     names: Vec<u32>,
     links: Vec<Link>,
+    /// By link.
+    capacity: Vec<f64>,
+    /// By link: how many flows its members are, one each but for classes.
+    load: Vec<f64>,
     /// The links that serve flows, by level.
     serving: Vec<u32>,
     /// Link by link, a record for each flow on it: the flow, then its other links; for a class then as
@@ -155,7 +156,7 @@ impl Component {
             && self.path == other.path
             && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
             && self.flows.len() == other.flows.len()
-            && self.links.iter().zip(&other.links).all(|(a, b)| a.capacity == b.capacity);
+            && self.capacity.iter().zip(&other.capacity).all(|(a, b)| a == b);
         if same {
             self.tag.extend(&other.tag);
             self.names.extend(&other.names);
@@ -172,6 +173,8 @@ impl Component {
         self.crossing.clear();
         self.names.clear();
         self.links.clear();
+        self.capacity.clear();
+        self.load.clear();
         self.serving.clear();
         self.right_below = 0.0;
         self.plan.clear();
@@ -181,8 +184,10 @@ impl Component {
     fn push_link(&mut self, capacity: f64) -> u32 {
         let due = f64::INFINITY;
         let level = f64::INFINITY;
-        let (from, served, to, load) = (0, 0, 0, 0);
-        self.links.push(Link { capacity, level, sent: 0.0, due, from, served, to, load });
+        let (from, served, to) = (0, 0, 0);
+        self.links.push(Link { level, sent: 0.0, due, from, served, to });
+        self.capacity.push(capacity);
+        self.load.push(0.0);
         self.links.len() as u32 - 1
     }
 
@@ -207,7 +212,7 @@ impl Component {
                     first(hop, &self.crossing[flow * self.stride..][..self.stride], crossing);
                 }
                 link.to += 1;
-                link.load += weight(record, self.stride, 0);
+                self.load[at as usize] += f64::from(weight(record, self.stride, 0));
             }
         }
     }
@@ -289,7 +294,7 @@ impl Component {
                 continue; // the pad
             };
             let record = &members[place * self.width..][..self.width];
-            self.links[at].load -= weight(record, self.stride, 0);
+            self.load[at] -= f64::from(weight(record, self.stride, 0));
             let mut hole = from + place as u32;
             if hole < served {
                 self.swap(hole, served - 1);

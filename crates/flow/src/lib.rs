@@ -19,6 +19,7 @@
 mod alone;
 mod circuits;
 mod component;
+mod ends;
 mod links;
 mod partition;
 mod pool;

@@ -9,38 +9,8 @@
 
 use super::filling::Scratch;
 use super::{Component, Done, Flow, PAD};
+use crate::ends::{Instant, Plan};
 use lightloom_units::Time;
-
-/// Instants at which flows end.
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
-    /// What each flow had to send when it was made; empty where there is none.
-    begin: Vec<f64>,
-    /// When the component began.
-    began: Time,
-    ends: Vec<(u32, Time)>,
-    instants: Vec<Instant>,
-    /// How many of them have been told.
-    told: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Instant {
-    at: Time,
-    /// So many of the ends are up to here.
-    ends: u32,
-    /// A track has no flow left in the component.
-    matters: bool,
-}
-
-impl Plan {
-    pub fn clear(&mut self) {
-        self.begin.clear();
-        self.ends.clear();
-        self.instants.clear();
-        self.told = 0;
-    }
-}
 
 /// Of more flows a component is not planned: events are little beside its rates, and plans are memory.
 const MOST: usize = 4096;
@@ -126,8 +96,9 @@ impl Component {
         self.flows.extend(plan.begin.iter().map(|&mark| Flow { mark, server: PAD }));
         for link in &mut self.links {
             (link.level, link.sent, link.due) = (f64::INFINITY, 0.0, f64::INFINITY);
-            (link.to, link.load) = (0, 0);
+            link.to = 0;
         }
+        self.load.fill(0.0);
         for &at in self.path.iter().filter(|&&at| at != PAD) {
             self.links[at as usize].to += 1;
         }
