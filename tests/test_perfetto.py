@@ -92,6 +92,18 @@ def test_a_plan(tmp_path: Path) -> None:
     assert whole(path)["threads"] == ["plane 0", "plane 1"]
 
 
+def test_a_plan_port_by_port(tmp_path: Path) -> None:
+    path, demand = tmp_path / "plan.perfetto", tmp_path / "demand.csv"
+    rows = [
+        [0 if a == b else 1_000_000 * (1 + (a + 2 * b) % 5) for b in range(4)] for a in range(4)
+    ]
+    demand.write_text("\n".join(",".join(map(str, row)) for row in rows))
+    words = ["plan", "alltoall", "--demand", str(demand), "--planes", "3", "--reconfiguration",
+             "20 us", "--circuits", "ports", "--perfetto", str(path)]  # fmt: skip
+    assert run(words) == 0
+    assert "plane 2" in whole(path)["processes"]
+
+
 def test_a_training(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     spans = [("step", 0.0, 1.0), ("forward", 0.1, 0.3), ("all_to_all", 0.2, 0.123456789)]
