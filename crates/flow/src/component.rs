@@ -13,10 +13,8 @@
 //! Checked: by the engine's conformance suite and, for rates, in [`filling`].
 
 pub(crate) mod filling;
-mod plan;
 mod quotient;
 
-use crate::ends::Plan;
 use crate::pool::{Pool, Tag};
 use crate::refinement::Members;
 use lightloom_units::{BitRate, Bytes, Time};
@@ -48,6 +46,7 @@ struct Flow {
 /// A link of a component.
 #[derive(Clone, Copy, Debug)]
 struct Link {
+    capacity: f64,
     /// The rate of the flows it serves \[B/ps\]; infinite where it holds no flow back.
     level: f64,
     /// Bytes sent to each flow that it has served all along.
@@ -55,21 +54,11 @@ struct Link {
     /// The lowest mark of the flows it serves, or lower; infinite if it serves none.
     due: f64,
     /// Its members stand at `from..to`, those it serves at `from..served`.
-    from: u32,
-    served: u32,
-    to: u32,
-}
-
-impl Link {
-    /// Where its members stand.
-    fn members(&self, width: usize) -> std::ops::Range<usize> {
-        self.from as usize * width..self.to as usize * width
-    }
-
-    /// Where those stand that it serves.
-    fn served(&self, width: usize) -> std::ops::Range<usize> {
-        self.from as usize * width..self.served as usize * width
-    }
+    from: usize,
+    served: usize,
+    to: usize,
+    /// How many flows its members are: one each, but for classes.
+    load: usize,
 }
 
 #[derive(Debug, Default)]
@@ -89,10 +78,6 @@ pub(crate) struct Component {
     /// The fabric's number of each link but the first, which is the pad; twin by twin.
     names: Vec<u32>,
     links: Vec<Link>,
-    /// By link.
-    capacity: Vec<f64>,
-    /// By link: how many flows its members are, one each but for classes.
-    load: Vec<f64>,
     /// The links that serve flows, by level.
     serving: Vec<u32>,
     /// Link by link, a record for each flow on it: the flow, then its other links; for a class then as
@@ -103,11 +88,8 @@ pub(crate) struct Component {
     live: usize,
     /// Levels below this are still right.
     right_below: f64,
-    pub updated: Time,
+    updated: Time,
     born: Time,
-    /// Flows that are done, and when, until they are told.
-    ends: Vec<(u32, Time)>,
-    plan: Plan,
     pub version: u32,
     pub stale: bool,
     pub dissolving: bool,
@@ -156,7 +138,7 @@ impl Component {
             && self.path == other.path
             && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
             && self.flows.len() == other.flows.len()
-            && self.capacity.iter().zip(&other.capacity).all(|(a, b)| a == b);
+            && self.links.iter().zip(&other.links).all(|(a, b)| a.capacity == b.capacity);
         if same {
             self.tag.extend(&other.tag);
             self.names.extend(&other.names);
@@ -173,38 +155,33 @@ impl Component {
         self.crossing.clear();
         self.names.clear();
         self.links.clear();
-        self.capacity.clear();
-        self.load.clear();
         self.serving.clear();
         self.right_below = 0.0;
-        self.plan.clear();
         (self.stale, self.dissolving) = (false, false);
     }
 
     fn push_link(&mut self, capacity: f64) -> u32 {
         let due = f64::INFINITY;
         let level = f64::INFINITY;
-        let (from, served, to) = (0, 0, 0);
-        self.links.push(Link { level, sent: 0.0, due, from, served, to });
-        self.capacity.push(capacity);
-        self.load.push(0.0);
+        let (from, served, to, load) = (0, 0, 0, 0);
+        self.links.push(Link { capacity, level, sent: 0.0, due, from, served, to, load });
         self.links.len() as u32 - 1
     }
 
     /// Counting sort of the flows by link. Links come with their number of members in `to`.
     fn index_members(&mut self) {
-        let mut next = 0u32;
+        let mut next = 0;
         for link in &mut self.links {
             let members = link.to;
             (link.from, link.served, link.to) = (next, next, next);
             next += members;
         }
         self.live = self.flows.len();
-        self.members.resize(next as usize * self.width, 0);
+        self.members.resize(next * self.width, 0);
         for (flow, path) in self.path.chunks_exact(self.stride).enumerate() {
             for (hop, &at) in path.iter().enumerate().filter(|&(_, &at)| at != PAD) {
                 let link = &mut self.links[at as usize];
-                let record = &mut self.members[link.to as usize * self.width..][..self.width];
+                let record = &mut self.members[link.to * self.width..][..self.width];
                 let (others, crossing) = record.split_at_mut(self.stride);
                 first(hop, path, others);
                 others[0] = flow as u32;
@@ -212,7 +189,7 @@ impl Component {
                     first(hop, &self.crossing[flow * self.stride..][..self.stride], crossing);
                 }
                 link.to += 1;
-                self.load[at as usize] += f64::from(weight(record, self.stride, 0));
+                link.load += weight(record, self.stride, 0) as usize;
             }
         }
     }
@@ -232,32 +209,23 @@ impl Component {
 
     /// Brings the links up to `now` and hands over the flows that are done.
     pub fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
-        let mut ends = std::mem::take(&mut self.ends);
-        self.step(now, &mut ends);
-        ends.drain(..).for_each(|(flow, drained)| self.tell(flow as usize, drained, done));
-        self.ends = ends;
-    }
-
-    /// Brings the links up to `now` and names the flows that are done.
-    fn step(&mut self, now: Time, ends: &mut Vec<(u32, Time)>) {
         let elapsed = now.saturating_sub(self.updated).ps() as f64;
         for turn in 0..self.serving.len() {
             let at = self.serving[turn] as usize;
-            let link = self.links[at];
-            let Link { level, sent, due, .. } = link;
+            let Link { level, sent, due, from, served, .. } = self.links[at];
             let after = sent + level * elapsed;
             self.links[at].sent = after;
             if due > after + ROUNDING_BYTES {
                 continue;
             }
             // Backwards, because a member that goes leaves its place to one behind it.
-            for place in (link.from..link.served).rev() {
-                let flow = self.members[place as usize * self.width] as usize;
+            for place in (from..served).rev() {
+                let flow = self.members[place * self.width] as usize;
                 let mark = self.flows[flow].mark;
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
                         self.updated.saturating_add(time_for(mark - sent, level)).min(now);
-                    ends.push((flow as u32, drained));
+                    self.tell(flow, drained, done);
                     self.remove(flow);
                     self.right_below = self.right_below.min(level);
                 }
@@ -286,16 +254,15 @@ impl Component {
         self.live -= 1;
         for hop in flow * self.stride..(flow + 1) * self.stride {
             let at = self.path[hop] as usize;
-            let link = self.links[at];
-            let Link { from, served, to, .. } = link;
-            let members = &self.members[link.members(self.width)];
+            let Link { from, served, to, .. } = self.links[at];
+            let members = &self.members[from * self.width..to * self.width];
             let mut records = members.chunks_exact(self.width);
             let Some(place) = records.position(|record| record[0] == flow as u32) else {
                 continue; // the pad
             };
             let record = &members[place * self.width..][..self.width];
-            self.load[at] -= f64::from(weight(record, self.stride, 0));
-            let mut hole = from + place as u32;
+            self.links[at].load -= weight(record, self.stride, 0) as usize;
+            let mut hole = from + place;
             if hole < served {
                 self.swap(hole, served - 1);
                 hole = served - 1;
@@ -308,9 +275,8 @@ impl Component {
     }
 
     /// Exchanges the places of two members of one link.
-    fn swap(&mut self, a: u32, b: u32) {
+    fn swap(&mut self, a: usize, b: usize) {
         if a != b {
-            let (a, b) = (a as usize, b as usize);
             for field in 0..self.width {
                 self.members.swap(a * self.width + field, b * self.width + field);
             }
@@ -358,7 +324,7 @@ impl Component {
             let age = self.updated.saturating_sub(self.born).ps() as f64 + soonest;
             let horizon = soonest + tolerance * age;
             for link in serving().filter(|link| end(link, link.due) <= horizon) {
-                let served = &self.members[link.served(self.width)];
+                let served = &self.members[link.from * self.width..link.served * self.width];
                 for record in served.chunks_exact(self.width) {
                     let mark = self.flows[record[0] as usize].mark;
                     let end = end(link, mark);

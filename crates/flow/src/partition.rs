@@ -12,6 +12,7 @@ pub(crate) struct Partition {
     first: Vec<u32>,
     label: Vec<u32>,
     sizes: Vec<u32>,
+    order: Vec<u32>,
 }
 
 impl Partition {
@@ -21,6 +22,7 @@ impl Partition {
             first: vec![NONE; links],
             label: Vec::new(),
             sizes: Vec::new(),
+            order: Vec::new(),
         }
     }
 
@@ -66,15 +68,16 @@ impl Partition {
             starts.push(next);
             next += size;
         }
-        let order = &mut self.parent; // no flow's is asked for any more
+        self.order.clear();
+        self.order.resize(flows, 0);
         for (flow, &label) in self.label.iter().enumerate() {
             let at = &mut starts[label as usize];
-            order[*at as usize] = flow as u32;
+            self.order[*at as usize] = flow as u32;
             *at += 1;
         }
         let mut from = 0;
         for &size in &self.sizes {
-            each(&order[from..from + size as usize]);
+            each(&self.order[from..from + size as usize]);
             from += size as usize;
         }
     }

@@ -5,10 +5,9 @@ use crate::component::{Component, Done};
 use crate::links::Links;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
-use crate::queue::Queue;
 use crate::refinement::{Colours, Quotient, Worthwhile};
 use lightloom_engine::{
-    Due, EngineError, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step, Wake,
+    Due, EngineError, EventQueue, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step,
 };
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
@@ -29,9 +28,7 @@ pub(crate) enum Event {
 pub(crate) struct Run<'a> {
     pub(crate) tolerance: f64,
     pub(crate) ledger: Ledger<'a>,
-    pub(crate) queue: Queue<Event>,
-    /// Events handled.
-    handled: u64,
+    pub(crate) queue: EventQueue<Event>,
     pub(crate) links: Links,
     pub(crate) colours: Colours,
     pub(crate) component_of: Vec<u32>,
@@ -44,10 +41,6 @@ pub(crate) struct Run<'a> {
     pub(crate) pool: Pool,
     /// Whether classes have been formed at this instant, perhaps on links of such flows.
     pub(crate) formed: bool,
-    /// Whether everything that happens at this instant has happened.
-    pub(crate) settling: bool,
-    /// Whether components have been taken apart at this instant that were not over.
-    pub(crate) disturbed: bool,
     /// Whether paths may not be whole any more: links broke, or circuits were patched away.
     pub(crate) broken: bool,
     pub(crate) partition: Partition,
@@ -68,8 +61,7 @@ impl<'a> Run<'a> {
         Run {
             tolerance,
             ledger: Ledger::new(scenario, policy, observer),
-            queue: Queue::new(),
-            handled: 0,
+            queue: EventQueue::new(),
             colours: Colours::new(worthwhile, links.len()),
             component_of: vec![NONE; links.len()],
             components: Vec::new(),
@@ -78,8 +70,6 @@ impl<'a> Run<'a> {
             dissolving: Vec::new(),
             pool: Pool::default(),
             formed: false,
-            settling: false,
-            disturbed: false,
             broken: false,
             partition: Partition::new(links.len()),
             local: vec![0; links.len()],
@@ -107,8 +97,7 @@ impl<'a> Run<'a> {
 
     fn handle(&mut self, event: Event, now: Time) -> Result<(), EngineError> {
         self.ledger.outcome.events += 1;
-        self.handled += 1;
-        if self.handled % CHECK_EVERY == 0 {
+        if self.ledger.outcome.events % CHECK_EVERY == 0 {
             self.ledger.ask(now)?;
         }
         match event {
@@ -125,16 +114,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives something back to the ledger when it is due.
-    pub(crate) fn await_due(&mut self, wake: Wake, now: Time) {
-        self.queue.push(wake.at, (now, self.settling), Event::Due(wake.due));
-    }
-
     /// Does what the ledger asks for at this instant.
     pub(crate) fn keep_up(&mut self, now: Time) -> Result<(), EngineError> {
         while let Some(step) = self.ledger.step(now)? {
             match step {
-                Step::Wake(wake) => self.await_due(wake, now),
+                Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now),
                 Step::Ready(links) => self.set_ready(&links),
                 Step::Incident(changes) => self.incident(&changes, now),

@@ -12,13 +12,7 @@ use lightloom_units::Time;
 impl Run<'_> {
     pub(crate) fn drain(&mut self, id: u32, now: Time) {
         let component = &mut self.components[id as usize];
-        if component.is_planned() {
-            let (instants, _) = component.tell_planned(now, &mut self.done);
-            self.ledger.outcome.events += instants - 1;
-            self.ledger.outcome.solves += instants - 1;
-        } else {
-            component.advance(now, &mut self.done);
-        }
+        component.advance(now, &mut self.done);
         component.version += 1;
         if !component.stale && !component.dissolving {
             component.stale = true;
@@ -29,17 +23,15 @@ impl Run<'_> {
 
     /// Tells transfers of flows that are done.
     pub(crate) fn deliver(&mut self, now: Time) {
-        let mut done = std::mem::take(&mut self.done);
-        for Done { tag: Tag { slot, lane }, flows, drained } in done.drain(..) {
+        for Done { tag: Tag { slot, lane }, flows, drained } in self.done.drain(..) {
             let orders = self.ledger.orders(slot);
             let bytes = orders.share(lane);
             let arrival = drained.saturating_add(self.links.delay(orders.lane_links(lane)));
             let times = (self.ledger.began(slot), arrival);
             if let Some(wake) = self.ledger.arrived_alike(slot, flows, bytes, times, now) {
-                self.await_due(wake, now);
+                self.queue.push(wake.at, Event::Due(wake.due));
             }
         }
-        self.done = done;
     }
 
     /// Once everything that happens at `now` has happened: new components for new flows and for
@@ -48,14 +40,6 @@ impl Run<'_> {
     /// # Errors
     /// If a path is not whole any more and the policy knows no other.
     pub(crate) fn settle(&mut self, now: Time) -> Result<(), EngineError> {
-        self.settling = true;
-        let settled = self.settle_all(now);
-        self.settling = false;
-        settled
-    }
-
-    fn settle_all(&mut self, now: Time) -> Result<(), EngineError> {
-        self.disturbed = false;
         if std::mem::take(&mut self.formed) {
             for &link in &self.pool.links {
                 let id = self.component_of[link as usize];
@@ -69,10 +53,7 @@ impl Run<'_> {
                 continue;
             }
             component.stale = false;
-            if component.is_planned() {
-                self.ledger.outcome.solves += 1;
-                self.schedule(id);
-            } else if component.live() == 0 || component.is_sparse() {
+            if component.live() == 0 || component.is_sparse() {
                 mark(&mut self.components, &mut self.dissolving, id);
             } else {
                 component.solve(&mut self.scratch);
@@ -87,7 +68,7 @@ impl Run<'_> {
             if self.ledger.renews() {
                 self.ledger.renew(now)?;
                 self.keep_up(now)?;
-                return self.settle_all(now);
+                return self.settle(now);
             }
             self.dissolve(now);
         }
@@ -111,28 +92,19 @@ impl Run<'_> {
                 self.component_of[link as usize] = home;
             }
             self.components[id as usize] = filled;
-            match twin {
-                true => self.free_components.push(id),
-                false => self.start(std::mem::replace(&mut last, id), now),
+            if twin {
+                self.free_components.push(id);
+                return;
             }
+            last = id;
+            self.components[id as usize].solve(&mut self.scratch);
+            self.ledger.outcome.solves += 1;
+            self.schedule(id);
         });
-        self.start(last, now);
         self.partition = partition;
         self.pool = pool;
         self.pool.clear();
         Ok(())
-    }
-
-    /// Gives a new component its rates, for as long as they may last.
-    fn start(&mut self, id: u32, now: Time) {
-        let Some(component) = self.components.get_mut(id as usize) else { return };
-        if component.may_be_planned(now, self.disturbed) {
-            component.plan(self.tolerance, &mut self.scratch);
-        } else {
-            component.solve(&mut self.scratch);
-        }
-        self.ledger.outcome.solves += 1;
-        self.schedule(id);
     }
 
     /// Takes components apart whose flows or links change.
@@ -140,13 +112,6 @@ impl Run<'_> {
         for at in 0..self.dissolving.len() {
             let id = self.dissolving[at];
             let component = &mut self.components[id as usize];
-            self.disturbed |= !component.is_over();
-            if component.is_planned() {
-                let (instants, before) = component.tell_planned(now, &mut self.done);
-                self.ledger.outcome.events += instants;
-                self.ledger.outcome.solves += before;
-                component.disturb(now, &mut self.scratch);
-            }
             component.advance(now, &mut self.done);
             component.version += 1;
             for &link in component.links() {
@@ -176,12 +141,8 @@ impl Run<'_> {
         let component = &mut self.components[id as usize];
         component.version += 1;
         let version = component.version;
-        let next = match component.is_planned() {
-            true => component.next_planned(),
-            false => component.next_done(self.tolerance).map(|at| (at, component.updated)),
-        };
-        if let Some((at, since)) = next {
-            self.queue.push(at, (since, true), Event::Drained { component: id, version });
+        if let Some(at) = component.next_done(self.tolerance) {
+            self.queue.push(at, Event::Drained { component: id, version });
         }
     }
 }

@@ -15,58 +15,30 @@ use super::{Component, Link, PAD, STALE, weight};
 /// Memory for one computation of rates, used again by the next.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// By link: the rate that is left, how many flows still want it, and the equal share of each.
-    left: Vec<f64>,
-    flows: Vec<f64>,
+    open: Vec<Open>,
     share: Vec<f64>,
     /// The links that froze last time, in that order, from where filling resumes.
     before: Vec<u32>,
-    /// By track: when last it was asked for.
-    asked: Vec<u32>,
-    asking: u32,
 }
 
-impl Scratch {
-    /// Begins a list of tracks.
-    pub fn begin_tracks(&mut self) {
-        self.asking = self.asking.wrapping_add(1);
-        if self.asking == 0 {
-            (self.asking, self.asked) = (1, Vec::new());
-        }
-    }
-
-    /// Whether a track is on the list for the first time.
-    pub fn is_first(&mut self, track: u32) -> bool {
-        let at = track as usize;
-        if at >= self.asked.len() {
-            self.asked.resize(at + 1, 0);
-        }
-        std::mem::replace(&mut self.asked[at], self.asking) != self.asking
-    }
+/// What is left of a link, and how many flows still want it: none once it is frozen.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    left: f64,
+    flows: f64,
 }
 
-/// Of every link: what is left of it, how many flows still want that, none once it is frozen, and the
-/// equal share of each.
-struct Open<'a> {
-    left: &'a mut [f64],
-    flows: &'a mut [f64],
-    share: &'a mut [f64],
-}
-
-impl Open<'_> {
-    #[inline(always)]
-    fn take(&mut self, at: usize, rate: f64, flows: u32) {
+impl Open {
+    fn take(&mut self, rate: f64, flows: u32) {
         let flows = f64::from(flows);
-        self.left[at] -= rate * flows;
-        self.flows[at] -= flows;
+        self.left -= rate * flows;
+        self.flows -= flows;
     }
-}
-
-/// Shares never sink below a level already frozen, except by rounding.
-#[inline(always)]
-fn share_of(left: f64, flows: f64, frozen: f64) -> f64 {
-    let share = if flows > 0.0 { left / flows } else { f64::INFINITY };
-    if share > frozen { share } else { frozen }
+    /// Shares never sink below a level already frozen, except by rounding.
+    fn share(&self, frozen: f64) -> f64 {
+        let share = if self.flows > 0.0 { self.left / self.flows } else { f64::INFINITY };
+        if share > frozen { share } else { frozen }
+    }
 }
 
 impl Component {
@@ -87,51 +59,46 @@ impl Component {
         &mut self,
         stride: usize,
         width: usize,
-        Scratch { left, flows, share, before, .. }: &mut Scratch,
+        Scratch { open, share, before }: &mut Scratch,
     ) {
-        left.clear();
-        left.extend_from_slice(&self.capacity);
-        flows.clear();
-        flows.extend_from_slice(&self.load);
-        flows[PAD as usize] = f64::MAX; // each path may cross it, and it never fills up
-        let mut open = Open { left, flows, share: &mut [] };
+        let whole = |link: &Link| Open { left: link.capacity, flows: link.load as f64 };
+        open.clear();
+        open.extend(self.links.iter().map(whole));
+        open[PAD as usize].flows = f64::MAX; // each path may cross it, and it never fills up
         let mut todo = self.live;
         let right =
             self.serving.partition_point(|&at| self.links[at as usize].level < self.right_below);
         for &at in &self.serving[..right] {
             let link = &self.links[at as usize];
-            todo -= (link.served - link.from) as usize;
-            let served = &self.members[link.served(width)];
+            todo -= link.served - link.from;
+            let served = &self.members[link.from * width..link.served * width];
             for record in served.chunks_exact(width) {
                 for hop in 1..stride {
-                    open.take(record[hop] as usize, link.level, weight(record, stride, hop));
+                    open[record[hop] as usize].take(link.level, weight(record, stride, hop));
                 }
             }
         }
-        self.serving[..right].iter().for_each(|&at| open.flows[at as usize] = 0.0);
+        self.serving[..right].iter().for_each(|&at| open[at as usize].flows = 0.0);
         share.clear();
         let frozen = self.serving[..right].last().map_or(0.0, |&at| self.links[at as usize].level);
-        let both = open.left.iter().zip(&*open.flows);
-        share.extend(both.map(|(&left, &flows)| share_of(left, flows, frozen)));
-        open.share = share;
+        share.extend(open.iter().map(|open| open.share(frozen)));
 
         before.clear();
         before.extend(self.serving.drain(right..));
         before.iter().for_each(|&at| self.links[at as usize].level = f64::INFINITY);
         let mut guesses = before.iter().map(|&at| at as usize);
         while todo > 0 {
-            let fair = smallest(open.share);
+            let fair = smallest(share);
             // The order seldom changes much, so the link is mostly the next of last time's.
-            while guesses.clone().next().is_some_and(|at| open.flows[at] == 0.0) {
+            while guesses.clone().next().is_some_and(|at| open[at].flows == 0.0) {
                 guesses.next();
             }
-            let guess = guesses.clone().find(|&at| open.share[at] == fair);
-            let first = || open.share.iter().position(|&share| share == fair);
-            let at = guess.or_else(first).unwrap_or(0);
-            todo -= self.freeze((stride, width), at, fair, &mut open);
+            let guess = guesses.clone().find(|&at| share[at] == fair);
+            let at = guess.or_else(|| share.iter().position(|&share| share == fair)).unwrap_or(0);
+            todo -= self.freeze((stride, width), at, fair, open, share);
             self.serving.push(at as u32);
-            open.flows[at] = 0.0;
-            open.share[at] = f64::INFINITY;
+            open[at].flows = 0.0;
+            share[at] = f64::INFINITY;
         }
         for &at in &*before {
             let link = &mut self.links[at as usize];
@@ -150,32 +117,33 @@ impl Component {
         (stride, width): (usize, usize),
         at: usize,
         fair: f64,
-        open: &mut Open<'_>,
+        open: &mut [Open],
+        share: &mut [f64],
     ) -> usize {
-        let wanted = open.flows[at];
-        let link = self.links[at];
-        let Link { from, served, to, due, .. } = link;
-        let (mut claimed, mut flows) = (0, 0u32);
-        for record in self.members[link.served(width)].chunks_exact(width) {
-            let claims = u32::from(claim(record, stride, fair, open));
+        let share = &mut share[..open.len()]; // one check of bounds for both
+        let wanted = open[at].flows as usize;
+        let Link { from, served, to, due, .. } = self.links[at];
+        let (mut claimed, mut flows) = (0, 0);
+        for record in self.members[from * width..served * width].chunks_exact(width) {
+            let claims = usize::from(claim(record, stride, fair, open, share));
             claimed += claims;
-            flows += claims * weight(record, stride, 0);
+            flows += claims * weight(record, stride, 0) as usize;
         }
         if from + claimed < served || due == STALE {
             self.part(at);
         }
         let link = &mut self.links[at];
         link.level = fair;
-        if f64::from(flows) == wanted {
-            return claimed as usize;
+        if flows == wanted {
+            return claimed;
         }
         let Link { sent, mut served, mut due, .. } = *link;
         let mut place = served;
-        while f64::from(flows) < wanted && place < to {
-            let record = &self.members[place as usize * width..][..width];
-            if claim(record, stride, fair, open) {
+        while flows < wanted && place < to {
+            let record = &self.members[place * width..][..width];
+            if claim(record, stride, fair, open, share) {
                 claimed += 1;
-                flows += weight(record, stride, 0);
+                flows += weight(record, stride, 0) as usize;
                 let flow = &mut self.flows[record[0] as usize];
                 flow.mark += sent - self.links[flow.server as usize].sent;
                 flow.server = at as u32;
@@ -186,7 +154,7 @@ impl Component {
             place += 1;
         }
         (self.links[at].served, self.links[at].due) = (served, due);
-        claimed as usize
+        claimed
     }
 
     /// Parts those that link `at` still serves from those that another link serves by now.
@@ -194,7 +162,7 @@ impl Component {
         let Link { from, mut served, .. } = self.links[at];
         let (mut place, mut due) = (from, f64::INFINITY);
         while place < served {
-            let flow = self.flows[self.members[place as usize * self.width] as usize];
+            let flow = self.flows[self.members[place * self.width] as usize];
             if flow.server == at as u32 {
                 due = if flow.mark < due { flow.mark } else { due };
                 place += 1;
@@ -209,15 +177,15 @@ impl Component {
 
 /// Freezes a flow, if none of its other links has done so.
 #[inline(always)]
-fn claim(record: &[u32], stride: usize, fair: f64, open: &mut Open<'_>) -> bool {
+fn claim(record: &[u32], stride: usize, fair: f64, open: &mut [Open], share: &mut [f64]) -> bool {
     let others = &record[1..stride];
-    if others.iter().any(|&other| open.flows[other as usize] <= 0.0) {
+    if others.iter().any(|&other| open[other as usize].flows <= 0.0) {
         return false;
     }
     for (hop, &other) in (1..).zip(others) {
         let other = other as usize;
-        open.take(other, fair, weight(record, stride, hop));
-        open.share[other] = share_of(open.left[other], open.flows[other], fair);
+        open[other].take(fair, weight(record, stride, hop));
+        share[other] = open[other].share(fair);
     }
     true
 }

@@ -1,6 +1,5 @@
 use super::filling::Scratch;
 use super::*;
-use proptest::prelude::*;
 
 #[test]
 fn what_is_whole_takes_its_time_to_the_picosecond() {
@@ -58,56 +57,4 @@ fn twins_do_the_same_each_under_its_own_name() {
     assert_eq!((pool.links_of(0), pool.links_of(1)), (&[0, 2][..], &[3, 5][..]));
     assert_eq!(pool.remaining, [100.0, 100.0]);
     assert_eq!([pool.tag[0].slot, pool.tag[1].slot], [2, 5]);
-}
-
-proptest! {
-    /// Disturbed at any time, a component is bit by bit what it would be without a plan, and has told of
-    /// the same flows.
-    #[test]
-    fn a_plan_given_up_was_never_made(
-        capacity in prop::collection::vec(prop::sample::select(vec![0.5, 1.0, 1.3, 2.0]), 8),
-        picks in prop::collection::vec((prop::collection::btree_set(0u32..8, 1..4), 1u32..40), 1..40),
-        share in prop_oneof![Just(1.0), 0.0f64..3.0],
-        tolerance in prop::sample::select(vec![0.0, 0.05]),
-    ) {
-        let mut pool = Pool::default();
-        for (slot, (path, size)) in (0..).zip(&picks) {
-            let tag = Tag { slot: slot / 3, lane: slot };
-            pool.push(path.iter().copied(), f64::from(*size) * 64.0, tag);
-        }
-        let chosen: Vec<u32> = (0..pool.len() as u32).collect();
-        let mut scratch = Scratch::default();
-        let mut planned = filled(&pool, &chosen, &capacity);
-        let mut stepped = filled(&pool, &chosen, &capacity);
-        planned.plan(tolerance, &mut scratch);
-        stepped.solve(&mut scratch);
-        let (mut told, mut done) = (Vec::new(), Vec::new());
-        // The first instant that matters, and more or less.
-        let first = planned.next_planned().map_or(0, |(at, _)| at.ps());
-        let now = Time::from_ps((first as f64 * share) as u64);
-        let _ = planned.tell_planned(now, &mut told);
-        let over = !planned.is_planned();
-        if !over {
-            planned.disturb(now, &mut scratch);
-        }
-        while let Some(at) = stepped.next_done(tolerance).filter(|&at| at <= now) {
-            stepped.advance(at, &mut done);
-            if at == now || stepped.live() == 0 || stepped.is_sparse() {
-                break;
-            }
-            stepped.solve(&mut scratch);
-        }
-        if !over {
-            planned.advance(now, &mut told);
-            stepped.advance(now, &mut done);
-            let state = |component: &Component| {
-                let marks = component.flows.iter().map(|flow| (flow.mark.to_bits(), flow.server));
-                let links = component.links.iter().map(|link| (link.sent.to_bits(), link.level.to_bits()));
-                (marks.collect::<Vec<_>>(), links.collect::<Vec<_>>(), component.live)
-            };
-            prop_assert_eq!(state(&planned), state(&stepped));
-        }
-        let ends = |done: &[Done]| done.iter().map(|done| (done.tag.lane, done.drained)).collect::<Vec<_>>();
-        prop_assert_eq!(ends(&told), ends(&done));
-    }
 }
