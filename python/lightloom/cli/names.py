@@ -69,6 +69,13 @@ def algorithms() -> Iterable[str]:
     return ("best", *algorithms())
 
 
+def _profiles() -> Iterable[str]:
+    from lightloom.compute_table import TABLES
+    from lightloom.draws.axes import EFFICIENCIES
+
+    return dict.fromkeys((*EFFICIENCIES, *TABLES))
+
+
 def _jobs_traces() -> Iterable[str]:
     from lightloom.keys import values
 
@@ -89,7 +96,7 @@ NAMES: dict[str, Names] = {
     "rails fabric": listed("rails.job", "FABRICS"),
     "fabrics": preset("fabrics"),
     "price_lists": preset("prices"),
-    "profiles": words("share", "shape", "training"),
+    "profiles": _profiles,
     "parallelism gpu": preset("gpus"),
     "ocs serve device": preset("devices"),
     "compute measure device": words("cpu", "cuda"),
@@ -104,7 +111,7 @@ NAMES: dict[str, Names] = {
     "demand": traces,
     "testbed collective demand": lambda: ("even", *traces()),
     "testbed compare demand": lambda: ("even", *traces()),
-    "engine": words("flow", "packet", "flit"),
+    "engine": preset("engines"),
     "rails engine": listed("rails.job", "ENGINES"),
     "reproduce engine": listed("rails.job", "ENGINES"),
     "transport": family("transport"),
@@ -125,11 +132,11 @@ NAMES: dict[str, Names] = {
     "testbed plan scheduler": listed("testbed.planned", "SCHEDULERS"),
     "effort": listed("plan.job", "EFFORTS"),
     "plan alltoall circuits": listed("plan.alltoall", "CIRCUITS"),
-    "goal": words("tokens-per-dollar", "time", "cost"),
+    "goal": listed("choice.goals", "GOALS"),
     "choose parallelism": words("any", "own"),
     "predict evaluate decision": family("decision"),
     "testbed up decision": listed("testbed.shape", "DECISIONS"),
-    "path": words("delegate", "rails", "stripe", "hash", "pxn", "source"),
+    "path": listed("testbed.request", "PATHS"),
     "railx build topology": listed("railx.topology", "TOPOLOGIES"),
     "testbed railx topology": listed("testbed.rewiring", "TOPOLOGIES"),
     "network": listed("railx.networks", "KINDS"),
@@ -138,7 +145,7 @@ NAMES: dict[str, Names] = {
     "on": words("local", "ray", "slurm"),
     "log": words("text", "json"),
     "log_level": words("error", "warn", "info", "debug", "trace"),
-    "shell": words("bash", "zsh", "fish"),
+    "shell": listed("cli.completion", "SCRIPTS"),
 }
 # Those of which several may stand in a row, with commas.
 ROWS = (
