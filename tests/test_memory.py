@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -12,16 +11,13 @@ import pytest
 from lightloom import Scenario, memory, simulate
 from lightloom.cli import run
 from lightloom.errors import InputError
+from scripts import script
 
 ROOT = Path(__file__).parents[1]
 
 
 def docs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("memory_docs", ROOT / "docs" / "memory.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/memory.py")
 
 
 def job(**changes: Any) -> Scenario:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from collections import Counter
@@ -23,6 +22,7 @@ from lightloom.money.listed import entries
 from lightloom.scenario import leaves
 from lightloom.sections import Chassis
 from lightloom.units import Rate
+from scripts import script
 
 ROOT = Path(__file__).parents[1]
 SMALL = {
@@ -35,11 +35,7 @@ def job(fabric: str, gpus: int = 1024, **more: Any) -> Scenario:
 
 
 def page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("money_page", ROOT / "docs" / "money.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/money.py")
 
 
 def test_the_tables_of_the_page_are_the_code_s() -> None:

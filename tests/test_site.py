@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import test_docs
+from scripts import script
 
 ROOT = Path(__file__).parents[1]
 NAV = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
@@ -18,11 +18,7 @@ KINDS = ["Lightloom", "Tutorial", "How-to", "Explanation", "Reference", "Glossar
 
 @pytest.fixture(scope="module")
 def hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_files", ROOT / "docs" / "site_files.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/site_files.py")
 
 
 def test_every_page_is_in_the_list_once() -> None:

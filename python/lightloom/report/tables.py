@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
 
 from lightloom.report.result import Result, network_usd
 from lightloom.style import pages
@@ -96,17 +100,21 @@ def _cell(value: float | None, written: str | None, bold: bool = False, extra: b
     return f'<td{look} data-v="{exact}" title="{exact}">{written}</td>'
 
 
+def _by_run(table: pa.Table) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield rows, each with its look: a line is above the first row of every run but the first."""
+    run = None
+    for row in table.to_pylist():
+        yield row, ' class="first" data-first' if run not in (None, row["run"]) else ""
+        run = row["run"]
+
+
 def bill(result: Result) -> str:
     """Return the bill of materials, run by run."""
     text = html.escape
     lines = []
-    run = None
-    for row in result.bill.to_pylist():
-        new = row["run"] != run
-        first = ' class="first" data-first' if new and run is not None else ""
-        run = row["run"]
+    for row, first in _by_run(result.bill):
         lines.append(
-            f'<tr{first}><td class="t">{text(run)}</td>'
+            f'<tr{first}><td class="t">{text(row["run"])}</td>'
             f'<td class="t">{text(row["item"].replace("_", " "))}</td>'
             + _cell(row["rate_gbps"], f"{row['rate_gbps']:g}")
             + _cell(row["count"], f"{row['count']:,}")
@@ -121,11 +129,7 @@ def money(result: Result) -> str:
     """Return what a buyer pays: each line with its sources, and what is missing."""
     text = html.escape
     lines = []
-    run = None
-    for row in result.money.to_pylist():
-        new = row["run"] != run
-        first = ' class="first" data-first' if new and run is not None else ""
-        run = row["run"]
+    for row, first in _by_run(result.money):
         usd, total, watts = row["unit_usd"], row["total_usd"], row["watts"]
         said = [
             f"{what}: {source or 'missing'}{f', {date}' if date else ''}"
@@ -135,7 +139,7 @@ def money(result: Result) -> str:
             )
         ]
         lines.append(
-            f'<tr{first}><td class="t">{text(run)}</td>'
+            f'<tr{first}><td class="t">{text(row["run"])}</td>'
             f'<td class="t">{text(row["item"])} {text(row["kind"])}</td>'
             + _cell(row["count"], f"{row['count']:,}")
             + _cell(usd, "missing" if usd is None else f"{usd:,.2f}")
