@@ -4,10 +4,11 @@ What is measured is what `lightloom._core.job_kernels` says that a GPU runs for 
 each shape once, in both passes, experts at several loads. Groups are of one size, a batched
 product. A time is the median of repeats after a warm-up; data are drawn at random, as zeros let
 clocks rise. Before each repeat on a GPU a buffer larger than its cache is cleared: that empties the
-cache, and lets the host launch ahead, so that its time does not count. What is summed over tokens
-(a weight's gradient) is stored token after token, as activations are. Queries of a part of a
-sequence (context parallelism) meet half of its keys without a mask, which is as many products. The
-table is written anew after every shape, so that an interrupt loses at most one, and the same
+cache, and lets the host launch ahead, so that its time does not count. Where what is summed over is
+no multiple of 8 (tokens, in a weight's gradient), the first factor is stored token after token, as
+activations are: rows of any other length make a product several times as slow, and no layer has
+them. Queries of a part of a sequence (context parallelism) meet half of its keys without a mask,
+which is as many products. The table is written anew after every shape, so that an interrupt loses at most one, and the same
 command goes on where it stopped. Ignored: what runs beside.
 Checked: ``tests/pytorch/test_kernel_times.py`` on the CPU.
 """
@@ -272,7 +273,6 @@ def _repeated(torch: Any, run: Callable[[], object], where: Any, repeats: int) -
 
 def _product(torch: Any, kernel: Kernel, where: Any) -> Callable[[], object]:
     m, n, k, groups = (kernel.sizes[key] for key in ("m", "n", "k", "groups"))
-    # Rows that are no multiple of 16 bytes make a product several times as slow; no layer has them.
     rows_of_tokens = bool(k % 8)
     shape = (groups, k, m) if rows_of_tokens else (groups, m, k)
     a = torch.randn(shape, device=where, dtype=torch.bfloat16)
