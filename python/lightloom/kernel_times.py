@@ -8,8 +8,8 @@ cache, and lets the host launch ahead, so that its time does not count. Where wh
 no multiple of 8 (tokens, in a weight's gradient), the first factor is stored token after token, as
 activations are: rows of any other length make a product several times as slow, and no layer has
 them. Queries of a part of a sequence (context parallelism) meet half of its keys without a mask,
-which is as many products. The table is written anew after every shape, so that an interrupt loses at most one, and the same
-command goes on where it stopped. Ignored: what runs beside.
+which is as many products. The table is written anew after every shape, so that an interrupt loses
+at most one, and the same command goes on where it stopped. Ignored: what runs beside.
 Checked: ``tests/pytorch/test_kernel_times.py`` on the CPU.
 """
 
