@@ -159,7 +159,7 @@ def test_a_rank_that_fails_ends_the_job_with_exit_code_1(bed: Shape, tmp_path: P
         "import os, sys, time\nfrom lightloom.runtime import Rank\nwith Rank() as rank:\n"
         "    if rank.rank == 3: sys.exit(7)\n"
         "    try:\n        rank.barrier()\n"
-        "    except Exception as error:\n        print(f'{rank.rank}: {error}', file=sys.stderr)\n"
+        "    except Exception as error:\n        sys.stderr.write(f'{rank.rank}: {error}\\n')\n"
         "        raise SystemExit(0)\n"
     )
     begun = time.monotonic()

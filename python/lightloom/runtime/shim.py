@@ -222,4 +222,4 @@ class Shim:
 
     def _say(self, words: str) -> None:
         if self._rank.rank == 0:
-            print(f"lightloom: {words}", file=sys.stderr)
+            sys.stderr.write(f"lightloom: {words}\n")  # at once: other ranks write there, too
