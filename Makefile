@@ -94,9 +94,9 @@ $(CHECKERS)/.made: | $(VENV)/.made
 
 checkers: $(CHECKERS)/.made ## fetch axe-core and Perfetto's trace processor, which tests use where they are
 
-axe: dev checkers ## pages in Chromium (axe-core, keys, labels), timelines in Perfetto's own parser
+axe: dev checkers site ## all pages in Chromium (axe-core, keys, labels), timelines in Perfetto's own parser
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo "axe: NOT TESTED: no Chromium"
-	$(BIN)/python -m pytest -rs tests/test_axe.py tests/test_perfetto.py tests/test_style.py
+	$(BIN)/python -m pytest -rs -m "soak or not soak" tests/test_axe.py tests/test_perfetto.py tests/test_style.py
 
 # Those of docs/torch.md: PyTorch is an extra, and without it they are skipped, and that is said.
 # LIGHTLOOM_TORCH_SEQUENCES says how many random sequences of operations there are (100).

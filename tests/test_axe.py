@@ -1,6 +1,7 @@
 """Pages in real Chromium: axe-core finds no violation, keys reach everything, texts do not collide.
 
-Light and dark, on a phone (390 px) and a desk (1,400 px).
+Light and dark, on a phone (390 px) and a desk (1,400 px). Of the site one page of each kind, and
+all of them in `make axe`; what rustdoc makes of the crates is rustdoc's.
 """
 
 from __future__ import annotations
@@ -17,8 +18,17 @@ from fixtures.make_region import Region, serve
 from fixtures.make_result import make_result
 from lightloom.cli import run
 from lightloom.report import build_report
+from test_control_daemon import LIGHTLOOMD, emulate, region
 
 WIDTHS, THEMES = (390, 1400), ("light", "dark")
+SITE = Path(__file__).parents[1] / "site"
+KINDS = (
+    "index.html", "404.html", "docs/tutorial.html", "docs/howto/own-fabric.html",
+    "docs/alarms.html", "docs/glossary.html", "notebooks/collective.html",
+)  # fmt: skip
+needs_site = pytest.mark.skipif(
+    not (SITE / "index.html").exists(), reason="NOT TESTED: no site (make site)"
+)
 PROBE = (Path(__file__).parent / "browser_probe.js").read_text(encoding="utf-8")
 
 
@@ -94,6 +104,53 @@ def test_the_controllers_page_has_no_violation(state: str, page: Page) -> None:
                     page.open(url + path, width, theme, wait=1.5)
                     assert checked(page) == [], (path, width, theme)
                     assert asked(page, "wide()") <= width, path
+
+
+@needs_axe
+@pytest.mark.skipif(LIGHTLOOMD is None, reason="no lightloomd: make daemon")
+def test_the_page_as_lightloomd_serves_it(
+    page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the content policy that it sends: what this refuses is an error of the page."""
+    with region(tmp_path) as (file, address):
+        emulate(file, f"http://{address}")
+        assert run(["controller", "page", "--url", f"http://{address}"]) == 0
+        url = capsys.readouterr().out.strip()
+        for width in WIDTHS:
+            for theme in THEMES:
+                page.errors.clear()
+                page.open(url, width, theme, wait=1.5)
+                assert page.evaluate('document.querySelectorAll(".server").length') == 4
+                assert checked(page) == [] and page.errors == [], (width, theme)
+                assert asked(page, "wide()") <= width
+
+
+def unblemished(page: Page, name: str) -> None:
+    for width in WIDTHS:
+        for theme in THEMES:
+            page.errors.clear()
+            page.open((SITE / name).as_uri(), width, theme)
+            assert checked(page) == [], (name, width, theme)
+            assert page.errors == [], (name, width, theme)
+            assert asked(page, "wide()") <= width, (name, width, theme)
+
+
+@needs_axe
+@needs_site
+@pytest.mark.parametrize("name", KINDS)
+def test_the_site_has_no_violation(name: str, page: Page) -> None:
+    unblemished(page, name)
+
+
+@needs_axe
+@needs_site
+@pytest.mark.soak
+def test_no_page_of_the_site_has_a_violation(page: Page) -> None:
+    names = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
+    own = [name for name in names if not name.startswith("rust/")]
+    assert len(own) > 70
+    for name in own:
+        unblemished(page, name)
 
 
 @needs_browser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from lightloom.papers.part import Line
@@ -55,7 +56,12 @@ def beside(title: str, lines: Sequence[Line]) -> Figure | None:
     found = compared(lines)
     if not found:
         return None
-    with page(8.6, 1.6 + 0.3 * len(found), title) as figure:
+    names = [
+        fill(f"{line.figure} {line.setting}, {line.what}".replace(" ,", ""), 56)
+        for line, _ in found
+    ]
+    most = 1 + max(name.count("\n") for name in names)
+    with page(8.6, 1.6 + (0.18 + 0.12 * most) * len(names), title) as figure:
         axes = figure.subplots()
         places = range(len(found))
         ratios = [ratio for _, ratio in found]
@@ -68,10 +74,7 @@ def beside(title: str, lines: Sequence[Line]) -> Figure | None:
             axes.plot([1.0, ratio], [y, y], color=MUTED, linewidth=1.0, zorder=1)
             axes.text(high + 0.12 * room, y, f"{line.ours} (paper: {line.paper})", va="center",
                       fontsize=8)  # fmt: skip
-        names = (
-            f"{line.figure} {line.setting}, {line.what}".replace(" ,", "") for line, _ in found
-        )
-        categories(axes, [name if len(name) < 60 else f"{name[:58]}..." for name in names])
+        categories(axes, names)
         axes.set_xlim(low - 0.1 * room, high + 0.6 * room)
         axes.set_xlabel("here over the paper [1]")
         legend(figure, axes)

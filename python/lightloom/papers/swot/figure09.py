@@ -37,6 +37,10 @@ ALL_REDUCE = {
     "double-tree-allreduce": "DP",
 }
 """The algorithms with the paper's letters."""
+LEGEND = (
+    "Letters: each scheme's best algorithm. B: Bruck (B4: of radix 4), P: pairwise; R: ring, "
+    "RD: recursive doubling, HD: Rabenseifner (halving and doubling), DP: double tree"
+)
 RADIXES = (4, 8, 16, 32, 64)
 """Of Bruck's algorithm beyond the paper's 2."""
 LARGEST = 1000 * MB
@@ -158,6 +162,7 @@ def draw(rows: Rows) -> Picture:
             over_sizes(grid[1][at], some)
         grid[0][0].set_ylabel("completion [us]")
         grid[1][0].set_ylabel("shorter than the better of\none-shot and lockstep")
+        figure.supxlabel(LEGEND, fontsize=9)
         legend(figure, grid[0][0])
     return figure
 
