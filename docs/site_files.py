@@ -88,13 +88,20 @@ def rustdoc() -> Path | None:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Name the search for screen readers, and let keys scroll code that is wider than a page."""
+    """Name what screen readers read, and let keys scroll code that is wider than a page."""
     output = output.replace('<div class="md-search"', '<div class="md-search" aria-label="Search"')
     # Parts of a table of contents are lists in it, and no landmarks of their own.
     output = re.sub(
         r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output
     )
+    # The corner of a table is no heading.
+    output = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
     return output.replace("<pre>", '<pre tabindex="0">')
+
+
+def on_post_template(output: str, template_name: str, **_: Any) -> str:
+    """Do the same for the page of what is not found."""
+    return on_post_page(output) if template_name == "404.html" else output
 
 
 def on_post_build(config: Any) -> None:
