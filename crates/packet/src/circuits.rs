@@ -11,7 +11,7 @@
 
 use crate::balancer::plug::{Paths, pick};
 use crate::common::Common;
-use crate::conn::{Path, Sender};
+use crate::conn::{Inbound, Path, Sender};
 use crate::link::State;
 use crate::packet::NONE;
 use crate::run::Run;
@@ -137,7 +137,7 @@ impl Run<'_> {
             path.iter().any(|link| broke.contains(link))
         };
         match self.spec.balancer.kind().capabilities.paths {
-            Paths::EveryPacket => (0..alternatives).any(over),
+            Paths::EveryPacket | Paths::EveryHop => (0..alternatives).any(over),
             Paths::One | Paths::Route => over(sender.taken),
         }
     }
@@ -212,6 +212,10 @@ impl Run<'_> {
         (of.links, of.long) = (moved.travelled().to_vec(), moved.long);
         self.shards[here].senders[sender as usize] = moved;
         let control = self.control(id, now);
+        let inbound = self.shards[there].receivers[receiver as usize].inbound as usize;
+        let Inbound { bytes, received, .. } = self.shards[there].inbounds[inbound];
+        self.shards[there].inbounds[inbound].to_grant =
+            self.to_grant(&control, (bytes - received).div_ceil(mtu));
         self.shards[here].messages[message].control = control;
         if let Some(outside) = &mut self.shards[here].outside {
             outside.begins(sender);

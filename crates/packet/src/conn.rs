@@ -81,6 +81,8 @@ pub(crate) struct Inbound {
     pub entered: u64,
     /// With less than this to come it may end in one of the next windows \[B\].
     pub last: u64,
+    /// Packets that the receiver grants as soon as the first one comes.
+    pub to_grant: u32,
 }
 
 /// Where the packets of a connection go.

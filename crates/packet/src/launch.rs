@@ -45,7 +45,8 @@ impl Run<'_> {
             let first_lane = orders.lane_links(lanes[0]);
             let (source, unit) = (self.start_of(first_lane), self.end_of(first_lane));
             let shard = &mut self.shards[unit.shard()];
-            let mut inbound = Inbound { flow, bytes, received: 0, entered: 0, last: 0 };
+            let mut inbound =
+                Inbound { flow, bytes, received: 0, entered: 0, last: 0, to_grant: 0 };
             let inbound_id = keep(&mut shard.inbounds, &mut shard.free_inbounds, inbound);
             let ids = (flow, (unit.shard(), inbound_id), source);
             let (mut first, mut last, mut message) = (NONE, NONE, NONE);
@@ -80,6 +81,8 @@ impl Run<'_> {
             };
             let delay = lanes.iter().map(delay).min().unwrap_or(0);
             let control = self.control(first, now);
+            let packets = bytes.div_ceil(u64::from(self.sender(first).mtu));
+            inbound.to_grant = self.to_grant(&control, packets);
             let (shard, _) = self.conns[first as usize].sender;
             self.shards[shard].messages[message as usize] =
                 Message { unsent: bytes, control, in_flight: 0, not_before: 0 };
@@ -179,6 +182,12 @@ impl Run<'_> {
             info.rate = f64::min(rates[0], rates[1]);
         }
         AnyTransport::new(&self.spec.transport, info, now.ps())
+    }
+
+    /// How many of a flow's packets its receiver is to grant.
+    pub(crate) fn to_grant(&self, control: &AnyTransport, packets: u64) -> u32 {
+        let asked = (packets as u32).saturating_sub(control.unasked());
+        if self.settings.grants { asked } else { 0 }
     }
 
     fn connect(

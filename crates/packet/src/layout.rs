@@ -1,7 +1,8 @@
 //! How a fabric is cut into units that packets cannot cross at once, and units into shards.
 //!
 //! A unit is what happens in order of time: a server with all that is in it, or one output port of a
-//! switch. With PFC it is a whole switch, for its ports share accounts of its inputs. A packet that
+//! switch. It is a whole switch where ports look at one another: with PFC, which keeps accounts of inputs,
+//! with a shared buffer, and where switches choose ways. A packet that
 //! leaves a unit arrives at another one no sooner than a window later, the shortest delay of the links
 //! between units. So all that happens in a unit in a window is known when the window begins, but for what
 //! the unit does itself, and units can be worked off one after the other, or at the same time (Chandy and

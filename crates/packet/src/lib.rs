@@ -39,6 +39,7 @@ mod settings;
 mod shard;
 mod silence;
 mod spec;
+mod steering;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ pub use balancer::plug::{
     Balancer, Capabilities as BalancerCapabilities, Chunks, Heard, Next, Nics, Paths, pick,
 };
 pub use balancer::{BALANCERS, BalancerSpec};
-pub use overflow::plug::{Capabilities as OverflowCapabilities, Pause};
+pub use overflow::plug::{Buffer, Capabilities as OverflowCapabilities, Pause};
 pub use overflow::{OVERFLOWS, OverflowSpec};
 pub use spec::{Dark, PacketSpec, SwitchSpec};
 pub use transport::plug::Capabilities as TransportCapabilities;
@@ -147,7 +148,7 @@ pub(crate) fn transport_settings(transport: &str) -> String {
         "spray" => {
             r#", "target_delay": null, "increase": 4.0, "decrease": 0.5, "least_window": 0.25"#
         }
-        "roce" | "ndp" => "",
+        "roce" | "ndp" | "credit" => "",
         other => return any_settings(&TRANSPORTS, other),
     };
     format!(r#"{{"kind": {transport:?}, "window": null{own}, "retransmit_after": 4000000000}}"#)
@@ -212,6 +213,36 @@ mod dcqcn {
     lightloom_engine::breakable!(engine("dcqcn", "ecmp"), 1.0);
     lightloom_engine::claimable!(engine("dcqcn", "ecmp"), 1.0);
 }
+#[cfg(test)]
+mod credit {
+    use super::*;
+    // A flow waits for a round trip before more than a packet of it may be sent.
+    lightloom_engine::conformance!(engine("credit", "round-robin"), 0.12);
+    lightloom_engine::breakable!(engine("credit", "round-robin"), 0.12);
+    lightloom_engine::claimable!(engine("credit", "round-robin"), 0.12);
+}
+#[cfg(test)]
+mod adaptive {
+    use super::*;
+    lightloom_engine::conformance!(engine("spray", "adaptive"), 0.06);
+    lightloom_engine::breakable!(engine("spray", "adaptive"), 0.06);
+    lightloom_engine::claimable!(engine("spray", "adaptive"), 0.06);
+}
+#[cfg(test)]
+mod shared {
+    use super::*;
+    /// Much of a switch is free, so that it trims nothing and drops little.
+    fn engine() -> PacketEngine {
+        let mut engine = super::engine("spray", "reps");
+        engine.spec.switch.overflow = rivals::shared(1 << 22, 1.0);
+        engine
+    }
+    lightloom_engine::conformance!(engine(), 0.06);
+    lightloom_engine::breakable!(engine(), 0.06);
+    lightloom_engine::claimable!(engine(), 0.06);
+}
+#[cfg(test)]
+mod rivals;
 #[cfg(test)]
 mod dctcp {
     use super::*;

@@ -156,6 +156,17 @@ impl Packet {
         link ^ u32::from(backwards)
     }
 
+    /// Whether its path stands in it, the way that it goes.
+    pub fn carries_path(&self) -> bool {
+        usize::from(self.hops) <= INLINE && self.flags & BACKWARDS == 0
+    }
+
+    /// Another link at an index of its path.
+    pub fn set_link(&mut self, hop: u16, link: u32) {
+        let at = 3 * usize::from(hop);
+        self.path[at..at + 3].copy_from_slice(&link.to_le_bytes()[..3]);
+    }
+
     /// It at the next link.
     #[inline]
     pub fn one_hop_further(&self) -> Packet {

@@ -25,6 +25,9 @@ impl Shard<'_> {
                 } else {
                     let packets = packet.size;
                     self.want_pull(c, to, u32::from(packets), now);
+                    if c.settings.grants {
+                        self.grant(c, to, now);
+                    }
                     self.answer(c, id, Kind::Nack, seq, packets, now);
                 }
                 return;
@@ -64,6 +67,9 @@ impl Shard<'_> {
     fn receive(&mut self, c: &Common<'_>, id: u32, to: u32, seq: u32, now: u64) {
         let packet = &self.pool.packets[id as usize];
         let (marked, size) = (packet.marked(), u64::from(packet.size));
+        if c.settings.grants {
+            self.grant(c, to, now);
+        }
         if marked {
             self.notify(c, id, to, now);
         }
@@ -131,12 +137,14 @@ impl Shard<'_> {
             let last = seq + packets - 1;
             let announced = if c.settings.go_back_n { receiver.expected } else { last };
             self.pool.packets[id as usize].mark(mark);
-            if !whole {
+            if !whole && !c.settings.grants {
                 self.want_pull(c, to, packets, now);
             }
             self.answer(c, id, Kind::Ack, announced, count, now);
         } else {
-            self.want_pull(c, to, packets, now);
+            if !c.settings.grants {
+                self.want_pull(c, to, packets, now);
+            }
             self.pool.give(id);
         }
         if whole {
@@ -182,6 +190,9 @@ impl Shard<'_> {
 
     fn tell_missing(&mut self, c: &Common<'_>, id: u32, to: u32, seq: u32, now: u64) {
         if !self.receivers[to as usize].has_seen(seq) {
+            if c.settings.grants {
+                self.want_pull(c, to, 1, now);
+            }
             self.reply_beside(c, id, Kind::Nack, seq, now);
         }
     }
@@ -197,6 +208,28 @@ impl Shard<'_> {
     }
 
     // ---- pulls
+
+    /// The first packet of a flow has come: all that is to come is granted, in equal parts by its lanes.
+    fn grant(&mut self, c: &Common<'_>, to: u32, now: u64) {
+        let inbound = self.receivers[to as usize].inbound as usize;
+        let packets = std::mem::take(&mut self.inbounds[inbound].to_grant);
+        if packets == 0 {
+            return;
+        }
+        let next = |id: u32| self.receivers[id as usize].sibling;
+        let mut lanes = vec![to];
+        while next(lanes[lanes.len() - 1]) != to {
+            lanes.push(next(lanes[lanes.len() - 1]));
+        }
+        let (mut left, mut over) = (packets, lanes.len() as u32);
+        for lane in lanes {
+            let share = left.div_ceil(over);
+            (left, over) = (left - share, over - 1);
+            if share > 0 {
+                self.want_pull(c, lane, share, now);
+            }
+        }
+    }
 
     fn want_pull(&mut self, c: &Common<'_>, to: u32, packets: u32, now: u64) {
         if self.pullers.is_empty() {

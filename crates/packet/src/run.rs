@@ -19,8 +19,9 @@ use lightloom_engine::{
     Due, EngineError, EventQueue, Ledger, Observer, Outcome, Patches, Policy, QueueSample,
     Scenario, Sending, Step, Wake,
 };
-use lightloom_fabric::LinkId;
+use lightloom_fabric::{Fabric, LinkId};
 use lightloom_units::{Bytes, Time};
+use std::collections::HashMap;
 
 /// Events between two questions to the observer whether to go on.
 const CHECK_EVERY: u64 = 1 << 17;
@@ -96,7 +97,7 @@ impl<'a> Run<'a> {
         // A chooser looks at all queues.
         let shards = if chooser.is_some() { 1 } else { threads };
         let groups = links.len().div_ceil(LINKS_A_GROUP).max(shards);
-        let layout = Layout::new(fabric, groups, shards, settings.pauses);
+        let layout = Layout::new(fabric, groups, shards, settings.joint_ports());
         let mut run = Run {
             spec,
             scenario,
@@ -164,6 +165,9 @@ impl<'a> Run<'a> {
             shard.links.push(Link::new(self.class_of[id as usize], origin, into_ocs));
             shard.unit_of.push(self.layout.units[id as usize].at());
             shard.tallies.push(Tally { turn: link.from.0, ..Tally::default() });
+        }
+        if self.settings.buffer.is_some() {
+            self.shards.iter_mut().for_each(|shard| share_buffers(shard, self.scenario.fabric));
         }
         if pulls {
             for shard in &mut self.shards {
@@ -352,4 +356,14 @@ impl<'a> Run<'a> {
         self.order = order;
         Ok(())
     }
+}
+
+/// Numbers the switches of a shard, for what their queues hold together.
+fn share_buffers(shard: &mut Shard<'_>, fabric: &Fabric) {
+    let mut known = HashMap::new();
+    for &link in &shard.names {
+        let count = known.len() as u32;
+        shard.switch_of.push(*known.entry(fabric.link(LinkId(link)).from).or_insert(count));
+    }
+    shard.held = vec![0; known.len()];
 }

@@ -1,6 +1,7 @@
 //! A specification as a run asks for it, packet by packet: plain numbers.
 
 use crate::balancer::plug::Paths;
+use crate::overflow::plug::Buffer;
 use crate::spec::PacketSpec;
 use lightloom_units::Time;
 
@@ -13,6 +14,10 @@ pub(crate) struct RunSettings {
     pub header: u64,
     /// What a queue holds \[B\].
     pub queue_limit: u64,
+    /// What the queues of a switch share.
+    pub buffer: Option<Buffer>,
+    /// Switches choose what is left of a packet's path.
+    pub steers: bool,
     pub trims: bool,
     pub pauses: bool,
     pub xoff: u64,
@@ -28,6 +33,8 @@ pub(crate) struct RunSettings {
     /// A full packet between servers, on the wire \[B\].
     pub full: u64,
     pub go_back_n: bool,
+    /// Receivers grant what is to come.
+    pub grants: bool,
     /// Packets on one path do not overtake one another.
     pub gaps_are_losses: bool,
     pub notification_interval: Option<u64>,
@@ -41,10 +48,12 @@ impl RunSettings {
         let full = spec.mtu.get() + spec.header.get();
         let xoff = pause.map_or(0, |pause| pause.xoff.get());
         let span = switch.ecn_high.get().saturating_sub(switch.ecn_low.get());
-        let sprays = spec.balancer.kind().capabilities.paths == Paths::EveryPacket;
+        let paths = spec.balancer.kind().capabilities.paths;
         RunSettings {
             header: spec.header.get(),
             queue_limit: if overflow.limits_queue { switch.queue.get() } else { u64::MAX },
+            buffer: switch.overflow.buffer(),
+            steers: paths == Paths::EveryHop,
             trims: overflow.trims,
             pauses: pause.is_some(),
             xoff,
@@ -57,10 +66,16 @@ impl RunSettings {
             train: (u64::from(spec.train).min(LONGEST_TRAIN / full) as u32).max(1),
             full,
             go_back_n: spec.transport.kind().capabilities.go_back_n,
-            gaps_are_losses: !overflow.trims && !sprays,
+            grants: spec.transport.kind().capabilities.grants,
+            gaps_are_losses: !overflow.trims && !paths.reorder(),
             notification_interval: spec.transport.notification_interval().map(Time::ps),
             retransmit_after: spec.transport.retransmit_after().ps().max(1),
         }
+    }
+
+    /// The ports of a switch look at one another, so that a switch is one unit.
+    pub fn joint_ports(&self) -> bool {
+        self.pauses || self.buffer.is_some() || self.steers
     }
 
     /// How many packets travel as one of so many bytes, if they are no larger than `full`.

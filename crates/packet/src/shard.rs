@@ -11,6 +11,7 @@ use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
 use crate::packet::{NONE, Pool};
 use crate::schedule::{Agenda, Arrival, Calendar, Due};
+use crate::steering::Ways;
 use crate::things::{Puller, Thing};
 use crate::transit::{Bag, Letter, Transit, Unit};
 use lightloom_fabric::LinkId;
@@ -25,6 +26,11 @@ pub(crate) struct Shard<'a> {
     /// By link: whose it is.
     pub unit_of: Vec<u32>,
     pub tallies: Vec<Tally>,
+    /// By link: its switch, of those here; what queues of each hold. Empty unless they share a buffer.
+    pub switch_of: Vec<u32>,
+    pub held: Vec<u64>,
+    /// What switches here know of ways.
+    pub ways: Ways,
     /// By link: of what comes by its other direction; empty unless receivers pull.
     pub pullers: Vec<Puller>,
     pub transit: Transit,
@@ -69,6 +75,9 @@ impl<'a> Shard<'a> {
             names: Vec::new(),
             unit_of: Vec::new(),
             tallies: Vec::new(),
+            switch_of: Vec::new(),
+            held: Vec::new(),
+            ways: Ways::new(),
             pullers: Vec::new(),
             transit: Transit {
                 number,

@@ -6,11 +6,12 @@
 //! a switch, as do the PCIe switches and NUMA nodes of a server; the scale-up network neither loses nor
 //! marks. A packet leaves its input port's account
 //! when its transmission begins. What arrives just when a link falls idle is there before it chooses.
-//! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
-//! limit on control packets.
+//! A switch's queues may share a buffer, of which each has a share that shrinks as it fills.
+//! Ignored: the time a switch takes inside (in the link's delay), a limit on control packets.
 
 use crate::common::Common;
 use crate::link::{Origin, State};
+use crate::overflow::plug::Buffer;
 use crate::packet::{Kind, NONE};
 use crate::schedule::Arrival;
 use crate::shard::Shard;
@@ -27,8 +28,24 @@ impl Shard<'_> {
             self.deliver(c, id, now);
             return;
         }
+        if c.settings.steers {
+            self.steer(c, id, now);
+        }
+        let packet = &self.pool.packets[id as usize];
         let at = c.at(packet.link(packet.hop, c.long));
         self.enqueue(c, at, id, now);
+    }
+
+    /// How many bytes a switch's queue may hold now.
+    #[inline]
+    fn limit(&self, c: &Common<'_>, at: u32) -> u64 {
+        match c.settings.buffer {
+            None => c.settings.queue_limit,
+            Some(Buffer { buffer, alpha }) => {
+                let free = buffer.get() - self.held[self.switch_of[at as usize] as usize];
+                ((alpha * free as f64) as u64).min(self.links[at as usize].queued + free)
+            }
+        }
     }
 
     /// A packet is at the sending end of a link of its path.
@@ -55,8 +72,9 @@ impl Shard<'_> {
         }
         let size = u64::from(packet.size);
         let at_switch = link.origin == Origin::Switch;
-        if at_switch && c.settings.queue_limit < link.queued + size {
-            let room = (c.settings.queue_limit.saturating_sub(link.queued)) / c.settings.full;
+        let queued = link.queued;
+        if at_switch && self.limit(c, at) < queued + size {
+            let room = (self.limit(c, at).saturating_sub(queued)) / c.settings.full;
             let packets = c.settings.packets_in(size, c.settings.full);
             if room > 0 && packets > 1 {
                 // What has room of a train goes on.
@@ -69,16 +87,16 @@ impl Shard<'_> {
                 self.drop_packet(c, at, id);
                 return;
             }
-            packet.trim(packets);
+            self.pool.packets[id as usize].trim(packets);
             self.tallies[at as usize].trims += u64::from(packets);
-            link.control.push(id, &mut self.pool.packets);
+            self.links[at as usize].control.push(id, &mut self.pool.packets);
             self.kick_queue(c, at, now);
             return;
         }
-        if link.queued >= c.settings.ecn_low && link.origin != Origin::ScaleUp {
+        if queued >= c.settings.ecn_low && self.links[at as usize].origin != Origin::ScaleUp {
             let tally = &mut self.tallies[at as usize];
-            if c.marks(link.queued, self.names[at as usize], tally.marks, now) {
-                packet.mark(true);
+            if c.marks(queued, self.names[at as usize], tally.marks, now) {
+                self.pool.packets[id as usize].mark(true);
                 tally.marks += u64::from(c.settings.packets_in(size, c.settings.full));
             }
         }
@@ -95,6 +113,9 @@ impl Shard<'_> {
         link.data.push(id, &mut self.pool.packets);
         link.queued += size;
         link.peak = link.peak.max(link.queued);
+        if at_switch && c.settings.buffer.is_some() {
+            self.held[self.switch_of[at as usize] as usize] += size;
+        }
         self.kick_queue(c, at, now);
     }
 
@@ -257,8 +278,13 @@ impl Shard<'_> {
         let size = u64::from(self.pool.packets[id as usize].size);
         link.queued -= size;
         link.own_turn = true;
-        if c.settings.pauses && link.origin == Origin::Switch {
-            self.release(c, id, size, now);
+        if link.origin == Origin::Switch {
+            if c.settings.pauses {
+                self.release(c, id, size, now);
+            }
+            if c.settings.buffer.is_some() {
+                self.held[self.switch_of[at as usize] as usize] -= size;
+            }
         }
         Some(id)
     }

@@ -75,4 +75,5 @@ balancers! {
     round_robin::RoundRobin,
     rails::Rails,
     flowlets::Flowlets,
+    adaptive::Adaptive,
 }

@@ -26,6 +26,15 @@ pub enum Paths {
     One,
     /// Each packet. A gap says nothing.
     EveryPacket,
+    /// Each packet, and each switch chooses anew what is left of it. A gap says nothing.
+    EveryHop,
+}
+
+impl Paths {
+    /// Whether packets may overtake one another.
+    pub fn reorder(self) -> bool {
+        matches!(self, Paths::EveryPacket | Paths::EveryHop)
+    }
 }
 
 /// Over which NICs of its server a GPU's part of an all-to-all leaves on a fabric of rails.

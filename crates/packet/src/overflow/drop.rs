@@ -9,7 +9,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
     summary: "A packet that finds the queue full is lost",
     source: None,
     keys: &[],
-    capabilities: Capabilities { limits_queue: true, trims: false },
+    capabilities: Capabilities { limits_queue: true, trims: false, pauses: false },
 };
 
 /// There are none.

@@ -3,7 +3,7 @@
 
 pub(crate) mod plug;
 
-use plug::{Capabilities, Overflow, Pause};
+use plug::{Buffer, Capabilities, Overflow, Pause};
 
 macro_rules! overflows {
     ($($module:ident::$Name:ident),* $(,)?) => {
@@ -22,6 +22,12 @@ macro_rules! overflows {
                     $(OverflowSpec::$Name(settings) => $module::$Name::pause(settings)),*
                 }
             }
+            /// What the queues of a switch share, if they do.
+            pub fn buffer(&self) -> Option<Buffer> {
+                match self {
+                    $(OverflowSpec::$Name(settings) => $module::$Name::buffer(settings)),*
+                }
+            }
         }
     };
 }
@@ -30,4 +36,5 @@ overflows! {
     drop::Drop,
     trim::Trim,
     pfc::Pfc,
+    shared::Shared,
 }

@@ -19,7 +19,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
             "Bytes above `xoff` for what is on the wire when a pause is sent; more is lost.",
         ),
     ],
-    capabilities: Capabilities { limits_queue: false, trims: false },
+    capabilities: Capabilities { limits_queue: false, trims: false, pauses: true },
 };
 
 pub type Settings = Pause;

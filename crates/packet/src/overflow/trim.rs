@@ -9,7 +9,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
     summary: "A packet that finds the queue full loses its payload; its header goes on with priority",
     source: None,
     keys: &[],
-    capabilities: Capabilities { limits_queue: true, trims: true },
+    capabilities: Capabilities { limits_queue: true, trims: true, pauses: false },
 };
 
 /// There are none.

@@ -44,7 +44,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
         Key::new("minimum_rate", RATE, "A flow's rate never falls below this."),
         RETRANSMIT_AFTER,
     ],
-    capabilities: Capabilities { go_back_n: true, pulls: false, train: 1 },
+    capabilities: Capabilities { go_back_n: true, pulls: false, grants: false, train: 1 },
 };
 
 /// The keys of [`KIND`].

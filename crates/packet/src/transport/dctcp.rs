@@ -15,7 +15,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
         Key::new("gain", Form::SHARE, "The gain of the estimate of the marked share."),
         RETRANSMIT_AFTER,
     ],
-    capabilities: Capabilities { go_back_n: false, pulls: false, train: 1 },
+    capabilities: Capabilities { go_back_n: false, pulls: false, grants: false, train: 1 },
 };
 
 /// The keys of [`KIND`].

@@ -77,6 +77,12 @@ macro_rules! transports {
                     $(AnyTransport::$Name(transport) => transport.notified(now)),*
                 }
             }
+            /// See [`Transport::unasked`].
+            pub fn unasked(&self) -> u32 {
+                match self {
+                    $(AnyTransport::$Name(transport) => transport.unasked()),*
+                }
+            }
             /// See [`Transport::pulled`].
             pub fn pulled(&mut self) {
                 match self {
@@ -114,4 +120,5 @@ transports! {
     ndp::Ndp,
     spray::Spray,
     dctcp::Dctcp,
+    credit::Credit,
 }

@@ -21,7 +21,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
         ),
         RETRANSMIT_AFTER,
     ],
-    capabilities: Capabilities { go_back_n: false, pulls: true, train: 1 },
+    capabilities: Capabilities { go_back_n: false, pulls: true, grants: false, train: 1 },
 };
 
 /// The keys of [`KIND`].

@@ -14,6 +14,8 @@ pub struct Capabilities {
     pub go_back_n: bool,
     /// Whether the receiver paces the sender, by a pull for each packet.
     pub pulls: bool,
+    /// Whether its pulls are for packets to come, and not for those that came.
+    pub grants: bool,
     /// Packets that may travel as a train so that iterations and the 99th percentile of their flows stay
     /// within 2 % of packets by themselves, as measured (docs/performance.md); 1 where none do.
     pub train: u32,
@@ -136,6 +138,11 @@ pub(crate) trait Transport: Sized {
 
     /// The receiver lets one more packet come; see [`Capabilities::pulls`].
     fn pulled(&mut self) {}
+
+    /// Packets that may be sent before the receiver lets any come; see [`Capabilities::grants`].
+    fn unasked(&self) -> u32 {
+        u32::MAX
+    }
 
     /// The window that was asked for.
     fn given_window(settings: &Self::Settings) -> Option<Bytes>;

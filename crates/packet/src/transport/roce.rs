@@ -11,7 +11,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
     summary: "RoCEv2 with go-back-N at line rate, held back by priority flow control alone",
     source: None,
     keys: &[UNLIMITED_WINDOW, RETRANSMIT_AFTER],
-    capabilities: Capabilities { go_back_n: true, pulls: false, train: 4 },
+    capabilities: Capabilities { go_back_n: true, pulls: false, grants: false, train: 4 },
 };
 
 /// The keys of [`KIND`].
