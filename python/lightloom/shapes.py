@@ -511,7 +511,7 @@ def _packets(network: Network, engine: engines.PacketEngine) -> Iterator[Misfit]
 
 def _pauses(overflow: Any) -> bool:
     """Whether senders are paused where queues would overflow."""
-    return not kinds.of("overflow", overflow.kind)["limits_queue"]
+    return bool(kinds.of("overflow", overflow.kind)["pauses"])
 
 
 def _limiting(between: str) -> str:
@@ -524,13 +524,19 @@ def _queues(switch: engines.Switch, packet_bytes: int) -> Iterator[Misfit]:
     if switch.ecn_low > switch.ecn_high:
         yield "engine.switch.ecn_low", f"must be at most engine.switch.ecn_high = {switch.ecn_high}"
     overflow = switch.overflow
-    if _pauses(overflow):
-        if switch.queue is not None:
-            yield (
-                "engine.switch.queue",
-                f'nothing reads it for overflow "{overflow.kind}", which has xoff and headroom; '
-                f"allowed: leave it out, or overflow {_limiting(' or ')}",
-            )
+    able = kinds.of("overflow", overflow.kind)
+    if able["limits_queue"] and switch.queue is None:
+        yield "engine.switch.queue", f'missing; overflow "{overflow.kind}" needs it'
+    elif able["limits_queue"] and switch.queue < packet_bytes:
+        yield "engine.switch.queue", f"must hold {full}"
+    elif not able["limits_queue"] and switch.queue is not None:
+        keys = "xoff and headroom" if able["pauses"] else "buffer and alpha"
+        yield (
+            "engine.switch.queue",
+            f'nothing reads it for overflow "{overflow.kind}", which has {keys}; '
+            f"allowed: leave it out, or overflow {_limiting(' or ')}",
+        )
+    if able["pauses"]:
         if overflow.xon > overflow.xoff:
             yield (
                 "engine.switch.overflow.xon",
@@ -538,7 +544,6 @@ def _queues(switch: engines.Switch, packet_bytes: int) -> Iterator[Misfit]:
             )
         if overflow.headroom < packet_bytes:
             yield "engine.switch.overflow.headroom", f"must hold {full}"
-    elif switch.queue is None:
-        yield "engine.switch.queue", f'missing; overflow "{overflow.kind}" needs it'
-    elif switch.queue < packet_bytes:
-        yield "engine.switch.queue", f"must hold {full}"
+    elif not able["limits_queue"] and overflow.alpha * overflow.buffer < packet_bytes:
+        share = int(overflow.alpha * overflow.buffer)
+        yield "engine.switch.overflow.alpha", f"leaves a queue {share} B, and it must hold {full}"
