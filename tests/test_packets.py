@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from lightloom import Scenario, engines, kinds, presets
 from lightloom.cli import run
+from lightloom.errors import InputError
 from lightloom.report import packets
 from lightloom.report.terminal import PACKETS
 from lightloom.resolve import load_job
@@ -48,9 +49,10 @@ def test_a_transport_chooses_what_suits_it(transport: str) -> None:
     engine = resolved.scenario.engine
     assert isinstance(engine, engines.PacketEngine)
     assert engine.switch.overflow.kind == {
-        "spray": "trim", "ndp": "trim", "dctcp": "drop", "dcqcn": "pfc", "roce": "pfc"
+        "spray": "trim", "ndp": "trim", "credit": "trim", "dctcp": "drop", "dcqcn": "pfc",
+        "roce": "pfc",
     }[transport]  # fmt: skip
-    sprayed = transport in ("spray", "ndp")
+    sprayed = transport in ("spray", "ndp", "credit")
     assert engine.balancer.kind == ("round-robin" if sprayed else "ecmp")
     for key, _, origin in resolved.rows():
         if key.startswith("engine."):
@@ -308,3 +310,26 @@ def test_bad_input(name: str, refused: Callable[..., str]) -> None:
         arguments = [command, "mixtral-8x7b", *SETTINGS, *engine, *more]
         err = refused(*arguments, "--out", "out")
         assert err.startswith("error: command line: ") and said in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "why"),
+    [
+        ({"queue": "1 MiB"}, "queue", 'nothing reads it for overflow "shared", which has buffer'),
+        ({"overflow.alpha": 0.0}, "overflow.alpha", "must be more than 0"),
+        (
+            {"overflow.buffer": "8 KiB", "overflow.alpha": 0.5},
+            "overflow.alpha",
+            "leaves a queue 4096",
+        ),
+        ({"overflow.xoff": "1 MiB"}, "overflow.xoff", "unknown key"),
+    ],
+)
+def test_a_shared_buffer_is_one(changes: dict[str, Any], key: str, why: str) -> None:
+    shared = {"engine.switch.overflow.kind": "shared"}
+    given = shared | {f"engine.switch.{name}": value for name, value in changes.items()}
+    with pytest.raises(InputError, match=re.escape(why)) as caught:
+        job(**given)
+    assert f"engine.switch.{key}" in str(caught.value)
+    fits = job(**shared).engine.switch
+    assert fits.queue is None and fits.overflow.alpha == 1.0

@@ -525,11 +525,13 @@ def _queues(switch: engines.Switch, packet_bytes: int) -> Iterator[Misfit]:
         yield "engine.switch.ecn_low", f"must be at most engine.switch.ecn_high = {switch.ecn_high}"
     overflow = switch.overflow
     able = kinds.of("overflow", overflow.kind)
-    if able["limits_queue"] and switch.queue is None:
-        yield "engine.switch.queue", f'missing; overflow "{overflow.kind}" needs it'
-    elif able["limits_queue"] and switch.queue < packet_bytes:
-        yield "engine.switch.queue", f"must hold {full}"
-    elif not able["limits_queue"] and switch.queue is not None:
+    if switch.queue is None:
+        if able["limits_queue"]:
+            yield "engine.switch.queue", f'missing; overflow "{overflow.kind}" needs it'
+    elif able["limits_queue"]:
+        if switch.queue < packet_bytes:
+            yield "engine.switch.queue", f"must hold {full}"
+    else:
         keys = "xoff and headroom" if able["pauses"] else "buffer and alpha"
         yield (
             "engine.switch.queue",

@@ -42,7 +42,7 @@ impl Shard<'_> {
             let waits = c.classes[link.class as usize].time_for(link.queued);
             (link.free_at.saturating_sub(now) + waits, u64::from(link.paused))
         };
-        let least = ways.iter().map(|way| wait(way)).min().expect("two or more");
+        let least = ways.iter().map(&wait).min().expect("two or more");
         let alike = ways.iter().filter(|way| wait(way) == least).count() as u64;
         let turn = ((u128::from(mix(draw)) * u128::from(alike)) >> 64) as usize;
         let way = ways.iter().filter(|way| wait(way) == least).nth(turn).expect("one of them");

@@ -77,8 +77,9 @@ impl Transport for Credit {
     fn unasked(&self) -> u32 {
         self.credit
     }
-    fn given_window(settings: &Settings) -> Option<Bytes> {
-        settings.window
+    /// What is sent unasked fills nothing.
+    fn given_window(_: &Settings) -> Option<Bytes> {
+        None
     }
     fn retransmit_after(settings: &Settings) -> Time {
         settings.retransmit_after
