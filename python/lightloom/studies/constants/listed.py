@@ -127,6 +127,7 @@ ASKED: Mapping[str, str] = {
     "engine.train": "how exactly is computed; docs/performance.md has what larger ones leave out",
     "engine.dark": "what NICs do with packets for dark circuits: a kind, docs/specification.md",
     "engine.transport": "the transport",
+    "engine.switch.overflow.alpha": "the share of a shared buffer: docs/packets.md has others",
     "engine.balancer": "the balancer; paths and timeouts are listed",
     "engine.switch": "queue and marks are listed",
     "engine.flit_size": "the flit engine; see docs/railx.md for what it measures",
