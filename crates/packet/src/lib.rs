@@ -12,6 +12,7 @@
 //! Checked: the shared conformance suite; one flow by hand calculation, to the picosecond; fairness,
 //! incast, losslessness by properties; a flow that arrives sooner than its path allows fails the run.
 
+mod agenda;
 mod ahead;
 mod balancer;
 mod circuits;

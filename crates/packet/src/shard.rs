@@ -3,6 +3,7 @@
 //! Nothing in it is touched by another shard while a window lasts. What goes to another shard is mail,
 //! which that one reads when its next window begins.
 
+use crate::agenda::Agenda;
 use crate::ahead::fetch;
 use crate::balancer::outside::Outside;
 use crate::common::{Common, Counts};
@@ -10,7 +11,7 @@ use crate::conn::{Inbound, Message, Receiver, Sender};
 use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
 use crate::packet::{NONE, Pool};
-use crate::schedule::{Agenda, Arrival, Calendar, Due};
+use crate::schedule::{Arrival, Calendar, Due};
 use crate::things::{Puller, Thing};
 use crate::transit::{Bag, Letter, Transit, Unit};
 use lightloom_fabric::LinkId;
@@ -113,7 +114,7 @@ impl<'a> Shard<'a> {
         transit.groups.push(*group);
         let agenda = if *port { NONE } else { transit.agendas.len() as u32 };
         if !*port {
-            transit.agendas.push(Agenda::default());
+            transit.agendas.push(Agenda::EMPTY);
         }
         let link = if *port { place(links[0]) } else { NONE };
         transit.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
