@@ -11,7 +11,7 @@
 
 use crate::balancer::plug::{Paths, pick};
 use crate::common::Common;
-use crate::conn::{Path, Sender};
+use crate::halves::{Path, Sender};
 use crate::link::State;
 use crate::packet::NONE;
 use crate::run::Run;
