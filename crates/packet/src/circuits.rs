@@ -11,7 +11,8 @@
 
 use crate::balancer::plug::{Paths, pick};
 use crate::common::Common;
-use crate::conn::{Inbound, Path, Sender};
+use crate::conn::Inbound;
+use crate::halves::{Path, Sender};
 use crate::link::State;
 use crate::packet::NONE;
 use crate::run::Run;

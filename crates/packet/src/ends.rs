@@ -85,7 +85,7 @@ impl Run<'_> {
             }
             let receiver = &shard.receivers[packet.to as usize];
             if receiver.inbound == inbound && receiver.life == packet.life {
-                due.push((arrival.time, u64::from(packet.size)));
+                due.push((arrival.time, packet.bytes()));
             }
         }
         due.sort_unstable();

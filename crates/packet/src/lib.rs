@@ -12,8 +12,10 @@
 //! Checked: the shared conformance suite; one flow by hand calculation, to the picosecond; fairness,
 //! incast, losslessness by properties; a flow that arrives sooner than its path allows fails the run.
 
+mod agenda;
 mod ahead;
 mod balancer;
+mod begin;
 mod circuits;
 mod common;
 mod conn;
@@ -21,17 +23,21 @@ mod crew;
 #[cfg(test)]
 mod cuts;
 mod ends;
+mod halves;
 mod launch;
 mod layout;
 mod link;
+mod make;
 mod net;
 mod overflow;
 mod packet;
+mod pauses;
 mod port;
 mod receiver;
 mod report;
 mod rings;
 mod rounds;
+mod route;
 mod run;
 mod schedule;
 mod sender;
@@ -179,6 +185,13 @@ pub(crate) fn settings(transport: &str, balancer: &str) -> PacketSpec {
     serde_json::from_str(&json).expect("settings of the right shape")
 }
 
+/// Switches whose queues share a buffer.
+#[cfg(test)]
+pub(crate) fn shared_buffer(buffer: u64, alpha: f64) -> OverflowSpec {
+    let json = format!(r#"{{"kind": "shared", "buffer": {buffer}, "alpha": {alpha}}}"#);
+    serde_json::from_str(&json).expect("settings of the right shape")
+}
+
 #[cfg(test)]
 fn engine(transport: &str, balancer: &str) -> PacketEngine {
     PacketEngine::new(settings(transport, balancer), 1)
@@ -234,7 +247,7 @@ mod shared {
     /// Much of a switch is free, so that it trims nothing and drops little.
     fn engine() -> PacketEngine {
         let mut engine = super::engine("spray", "reps");
-        engine.spec.switch.overflow = rivals::shared(1 << 22, 1.0);
+        engine.spec.switch.overflow = super::shared_buffer(1 << 22, 1.0);
         engine
     }
     lightloom_engine::conformance!(engine(), 0.06);

@@ -150,15 +150,15 @@ impl Class {
 
     /// Of a rate and a delay \[ps\].
     pub fn new(rate: BitRate, delay: u64) -> Self {
-        // 8e12 bit * ps / s over the rate; at 1 bit/s times 64 KiB this still fits into 64 bits.
+        // 8e12 bit * ps / s over the rate; at 1 bit/s this still fits into 64 bits.
         let cost = (8_000_000_000_000u128 << 20).div_ceil(u128::from(rate.bps().max(1)));
-        Class { delay, cost: cost.min(u128::from(u64::MAX >> 17)) as u64 }
+        Class { delay, cost: cost as u64 }
     }
 
     /// How long so many bytes take \[ps\]; rounded up, so that no link is faster than it is.
     #[inline]
     pub fn time_for(&self, bytes: u64) -> u64 {
-        (bytes * self.cost).div_ceil(1 << 20)
+        ((u128::from(bytes) * u128::from(self.cost) + ((1 << 20) - 1)) >> 20) as u64
     }
 
     /// Whether a byte takes at least as long as on another.

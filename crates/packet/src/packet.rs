@@ -8,8 +8,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Links of a path that a packet carries itself; longer ones stand in [`LongPaths`].
 const INLINE: usize = 10;
-/// A byte more, for links are read four bytes at a time.
-const PATH: usize = 3 * INLINE + 1;
+const PATH: usize = 3 * INLINE;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +44,13 @@ pub(crate) struct Packet {
     pub seq: u32,
     /// When its data packet was sent \[ns\], wrapping.
     pub stamp: u32,
-    /// Bytes on the wire of data; of an acknowledgement, how many packets it stands for.
+    /// Bytes on the wire of data, their lowest 16 bits, which are all between servers; of an
+    /// acknowledgement, how many packets it stands for.
     pub size: u16,
     /// The path that it took, as an index into those that its balancer knows.
     pub alternative: u16,
+    /// The bits above those of `size`.
+    size_above: u8,
     /// Its kind, and what is so or is not.
     flags: u8,
     /// The link that it is on or waits for, as an index into its path.
@@ -63,8 +65,10 @@ const MARKED: u8 = 1;
 const BACKWARDS: u8 = 2;
 /// The sender can send no more before it hears of this one.
 const URGENT: u8 = 4;
+/// Its connection stays inside a server, where packets are larger.
+const INSIDE: u8 = 8;
 /// The kind stands above.
-const KIND: u32 = 3;
+const KIND: u32 = 4;
 
 const FREE: Packet = Packet {
     next: NONE,
@@ -75,6 +79,7 @@ const FREE: Packet = Packet {
     stamp: 0,
     size: 0,
     alternative: 0,
+    size_above: 0,
     flags: 0,
     hop: 0,
     hops: 0,
@@ -106,7 +111,29 @@ impl Packet {
     /// Its payload is cut off; it was so many packets.
     pub fn trim(&mut self, packets: u32) {
         self.set_kind(Kind::Trimmed);
-        self.size = packets as u16;
+        self.stand_for(packets as u16);
+    }
+    /// Bytes on the wire of data.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.size) | u64::from(self.size_above) << 16
+    }
+    #[inline]
+    pub fn set_bytes(&mut self, bytes: u64) {
+        (self.size, self.size_above) = (bytes as u16, (bytes >> 16) as u8);
+    }
+    /// It says something about so many packets.
+    #[inline]
+    pub fn stand_for(&mut self, packets: u16) {
+        (self.size, self.size_above) = (packets, 0);
+    }
+    #[inline]
+    pub fn is_inside(&self) -> bool {
+        self.flags & INSIDE != 0
+    }
+    #[inline]
+    pub fn set_inside(&mut self, inside: bool) {
+        self.flags = self.flags & !INSIDE | if inside { INSIDE } else { 0 };
     }
     #[inline]
     pub fn marked(&self) -> bool {
@@ -146,8 +173,8 @@ impl Packet {
         let backwards = self.flags & BACKWARDS != 0;
         let at = if backwards { self.hops - 1 - hop } else { hop } as usize;
         let link = if self.hops as usize <= INLINE {
-            let p = &self.path[3 * at..3 * at + 4];
-            u32::from_le_bytes([p[0], p[1], p[2], p[3]]) & 0xFF_FFFF
+            let p = &self.path[3 * at..3 * at + 3];
+            u32::from_le_bytes([p[0], p[1], p[2], 0])
         } else {
             let p = &self.path;
             long.0[u32::from_le_bytes([p[0], p[1], p[2], p[3]]) as usize][at]
@@ -221,10 +248,10 @@ impl Pool {
         let rest = self.take();
         let head = &mut self.packets[id as usize];
         let mut tail = head.clone();
-        let bytes = (u64::from(packets) * full) as u16;
-        head.size = bytes;
+        let bytes = u64::from(packets) * full;
+        tail.set_bytes(head.bytes() - bytes);
+        head.set_bytes(bytes);
         head.set_urgent(false);
-        tail.size -= bytes;
         tail.seq += packets;
         self.packets[rest as usize] = tail;
         rest

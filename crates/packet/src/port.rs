@@ -106,9 +106,9 @@ impl Shard<'_> {
         inbox: &[Arrival],
         end: u64,
     ) -> u64 {
-        match c.settings.train {
-            1 => self.work_port_of::<false>(c, at, inbox, end),
-            _ => self.work_port_of::<true>(c, at, inbox, end),
+        match c.settings.trains() {
+            false => self.work_port_of::<false>(c, at, inbox, end),
+            true => self.work_port_of::<true>(c, at, inbox, end),
         }
     }
 

@@ -66,7 +66,7 @@ impl Shard<'_> {
 
     fn receive(&mut self, c: &Common<'_>, id: u32, to: u32, seq: u32, now: u64) {
         let packet = &self.pool.packets[id as usize];
-        let (marked, size) = (packet.marked(), u64::from(packet.size));
+        let (marked, size) = (packet.marked(), packet.bytes());
         if c.settings.grants {
             self.grant(c, to, now);
         }
@@ -172,7 +172,7 @@ impl Shard<'_> {
         let packet = &mut self.pool.packets[id as usize];
         packet.set_kind(kind);
         packet.seq = seq;
-        packet.size = count;
+        packet.stand_for(count);
         packet.turn();
         self.counts.control_packets += 1;
         let at = c.at(packet.link(0, c.long));

@@ -95,7 +95,7 @@ impl Shard<'_> {
         let last = self.pullers[at as usize].ring;
         let id = self.receivers[last as usize].pull_next;
         let receiver = &mut self.receivers[id as usize];
-        let packets = receiver.pulls.min(c.settings.train);
+        let packets = receiver.pulls.min(c.settings.train_inside.max(c.settings.train));
         receiver.pulls -= packets;
         if receiver.done {
             receiver.pulls = 0;

@@ -1,7 +1,7 @@
 //! Credits from receivers, switches that choose ways, switches that share a buffer: by hand calculation.
 
 use crate::tests::{RATE, hosts, orders, run};
-use crate::{OverflowSpec, engine, settings};
+use crate::{engine, settings, shared_buffer};
 use lightloom_fabric::{Fabric, LeafSpineSpec, LinkClass, NodeKind, Splitting, build};
 use lightloom_units::{Bytes, Time};
 use proptest::prelude::*;
@@ -10,11 +10,6 @@ use proptest::prelude::*;
 const PACKET: u64 = 4160 * 80;
 const HEADER: u64 = 64 * 80;
 const DELAY: u64 = 1_000_000;
-
-pub(crate) fn shared(buffer: u64, alpha: f64) -> OverflowSpec {
-    let json = format!(r#"{{"kind": "shared", "buffer": {buffer}, "alpha": {alpha}}}"#);
-    serde_json::from_str(&json).expect("settings of the right shape")
-}
 
 /// The first packet of a flow crosses h links, its acknowledgement and then the first credit come back over
 /// them, the second packet crosses them, and the others follow it at line rate.
@@ -125,7 +120,7 @@ fn full_queues_share_a_buffer() {
     for (alpha, full) in [(1.0, 1u32), (1.0, 2), (0.5, 1), (0.25, 2), (4.0, 1), (8.0, 2)] {
         let buffer = 1 << 20;
         let mut engine = engine("dctcp", "round-robin");
-        engine.spec.switch.overflow = shared(buffer, alpha);
+        engine.spec.switch.overflow = shared_buffer(buffer, alpha);
         (engine.spec.switch.ecn_low, engine.spec.switch.ecn_high) =
             (Bytes::new(1 << 40), Bytes::new(1 << 40));
         // Windows that never end.
@@ -175,7 +170,7 @@ proptest! {
     ) {
         let fabric = hosts(16, 3);
         let mut spec = settings(transport, "round-robin");
-        spec.switch.overflow = shared(buffer, alpha);
+        spec.switch.overflow = shared_buffer(buffer, alpha);
         spec.train = train;
         spec.sample_period = Time::from_us(1);
         let flows = flows.into_iter().map(|(from, by, bytes)| (from, (from + by) % 16, bytes));

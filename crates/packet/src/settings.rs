@@ -2,11 +2,14 @@
 
 use crate::balancer::plug::Paths;
 use crate::overflow::plug::Buffer;
+use crate::packet::Packet;
 use crate::spec::PacketSpec;
 use lightloom_units::Time;
 
-/// A train's bytes are counted in 16 bits.
+/// A train's bytes are counted in 16 bits between servers,
 const LONGEST_TRAIN: u64 = u16::MAX as u64;
+/// and in 24 inside.
+const LONGEST_INSIDE: u64 = (1 << 24) - 1;
 
 #[derive(Debug)]
 pub(crate) struct RunSettings {
@@ -28,10 +31,13 @@ pub(crate) struct RunSettings {
     /// By how much the probability of a mark rises with each byte between the two.
     pub ecn_slope: f64,
     pub ack_every: u32,
-    /// Packets that may travel as one.
+    /// Packets that may travel as one: between servers, and inside.
     pub train: u32,
+    pub train_inside: u32,
     /// A full packet between servers, on the wire \[B\].
     pub full: u64,
+    /// And of a path that stays inside a server.
+    pub full_inside: u64,
     pub go_back_n: bool,
     /// Receivers grant what is to come.
     pub grants: bool,
@@ -46,6 +52,8 @@ impl RunSettings {
         let switch = spec.switch;
         let (overflow, pause) = (switch.overflow.kind().capabilities, switch.overflow.pause());
         let full = spec.mtu.get() + spec.header.get();
+        let full_inside = spec.scale_up_mtu.get() + spec.header.get();
+        let train = |longest: u64, full| (u64::from(spec.train).min(longest / full) as u32).max(1);
         let xoff = pause.map_or(0, |pause| pause.xoff.get());
         let span = switch.ecn_high.get().saturating_sub(switch.ecn_low.get());
         let paths = spec.balancer.kind().capabilities.paths;
@@ -63,8 +71,10 @@ impl RunSettings {
             ecn_high: switch.ecn_high.get(),
             ecn_slope: if span == 0 { 1.0 } else { switch.ecn_probability / span as f64 },
             ack_every: spec.ack_every.clamp(1, 1 << 14),
-            train: (u64::from(spec.train).min(LONGEST_TRAIN / full) as u32).max(1),
+            train: train(LONGEST_TRAIN, full),
+            train_inside: train(LONGEST_INSIDE, full_inside),
             full,
+            full_inside,
             go_back_n: spec.transport.kind().capabilities.go_back_n,
             grants: spec.transport.kind().capabilities.grants,
             gaps_are_losses: !overflow.trims && !paths.reorder(),
@@ -81,13 +91,30 @@ impl RunSettings {
     /// How many packets travel as one of so many bytes, if they are no larger than `full`.
     #[inline]
     pub fn packets_in(&self, size: u64, full: u64) -> u32 {
-        if self.train == 1 { 1 } else { size.div_ceil(full) as u32 }
+        if self.trains() { size.div_ceil(full) as u32 } else { 1 }
+    }
+
+    /// Whether packets may travel as trains.
+    #[inline]
+    pub fn trains(&self) -> bool {
+        self.train_inside > 1 || self.train > 1
+    }
+
+    /// A full packet of the connection of a data packet \[B\].
+    #[inline]
+    pub fn full_of(&self, packet: &Packet) -> u64 {
+        if packet.is_inside() { self.full_inside } else { self.full }
+    }
+
+    /// The longest train \[B\].
+    pub fn longest_train(&self) -> u64 {
+        (u64::from(self.train) * self.full).max(u64::from(self.train_inside) * self.full_inside)
     }
 
     /// Headers that a control packet stands for: an acknowledgement of a train is as many as its packets
     /// would have been.
     #[inline]
     pub fn headers(&self, count: u16) -> u64 {
-        if self.train == 1 { 1 } else { u64::from((u32::from(count) / self.ack_every).max(1)) }
+        if self.trains() { u64::from((u32::from(count) / self.ack_every).max(1)) } else { 1 }
     }
 }

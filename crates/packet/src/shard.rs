@@ -3,18 +3,20 @@
 //! Nothing in it is touched by another shard while a window lasts. What goes to another shard is mail,
 //! which that one reads when its next window begins.
 
+use crate::agenda::Agenda;
 use crate::ahead::fetch;
 use crate::balancer::outside::Outside;
 use crate::common::{Common, Counts};
-use crate::conn::{Inbound, Message, Receiver, Sender};
+use crate::conn::{Inbound, Message};
+use crate::halves::{Receiver, Sender};
 use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
 use crate::packet::{NONE, Pool};
-use crate::schedule::{Agenda, Arrival, Calendar, Due};
-use crate::steering::Ways;
+use crate::schedule::{Arrival, Calendar, Due};
 use crate::things::{Puller, Thing};
 use crate::transit::{Bag, Letter, Transit, Unit};
-use lightloom_fabric::LinkId;
+use lightloom_fabric::{LinkId, NodeId};
+use std::collections::HashMap;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -29,8 +31,8 @@ pub(crate) struct Shard<'a> {
     /// By link: its switch, of those here; what queues of each hold. Empty unless they share a buffer.
     pub switch_of: Vec<u32>,
     pub held: Vec<u64>,
-    /// What switches here know of ways.
-    pub ways: Ways,
+    /// By switch, and the switch where the way ends: what is left of it, once for each next link.
+    pub ways: HashMap<(NodeId, NodeId), Vec<Vec<u32>>>,
     /// By link: of what comes by its other direction; empty unless receivers pull.
     pub pullers: Vec<Puller>,
     pub transit: Transit,
@@ -77,7 +79,7 @@ impl<'a> Shard<'a> {
             tallies: Vec::new(),
             switch_of: Vec::new(),
             held: Vec::new(),
-            ways: Ways::new(),
+            ways: HashMap::new(),
             pullers: Vec::new(),
             transit: Transit {
                 number,
@@ -122,7 +124,7 @@ impl<'a> Shard<'a> {
         transit.groups.push(*group);
         let agenda = if *port { NONE } else { transit.agendas.len() as u32 };
         if !*port {
-            transit.agendas.push(Agenda::default());
+            transit.agendas.push(Agenda::EMPTY);
         }
         let link = if *port { place(links[0]) } else { NONE };
         transit.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });

@@ -19,8 +19,8 @@ pub struct PacketSpec {
     pub scale_up_mtu: Bytes,
     /// An acknowledgement for every so many packets in order.
     pub ack_every: u32,
-    /// A flow's packets that may travel together as one event, between servers. What waits for more than
-    /// one packet waits for as many as may be sent; a train is at most 64 KiB.
+    /// A flow's packets that may travel together as one event. What waits for more than one packet waits
+    /// for as many as may be sent; a train is at most 64 KiB between servers and 16 MiB inside.
     pub train: u32,
     /// What the hosts speak.
     pub transport: TransportSpec,

@@ -11,10 +11,6 @@ use crate::link::Origin;
 use crate::shard::Shard;
 use lightloom_fabric::{LinkId, NicId, NodeId};
 use lightloom_units::mix;
-use std::collections::HashMap;
-
-/// By switch, and the switch where the way ends: what is left of it, once for each next link.
-pub(crate) type Ways = HashMap<(NodeId, NodeId), Vec<Vec<u32>>>;
 
 impl Shard<'_> {
     /// A packet is at a switch: what is left of its path becomes the way on which it waits least.

@@ -12,7 +12,7 @@
 use crate::common::Common;
 use crate::link::{Origin, State};
 use crate::overflow::plug::Buffer;
-use crate::packet::{Kind, NONE};
+use crate::packet::NONE;
 use crate::schedule::Arrival;
 use crate::shard::Shard;
 use crate::spec::Dark;
@@ -62,7 +62,7 @@ impl Shard<'_> {
             let link = &mut self.links[at as usize];
             if aside || link.is_idle(now) {
                 self.transmit(c, at, id, now);
-            } else if c.settings.train > 1 && link.state == State::Up && link.free_at > now {
+            } else if c.settings.trains() && link.state == State::Up && link.free_at > now {
                 self.transmit_between(c, at, id, now);
             } else {
                 link.control.push(id, &mut self.pool.packets);
@@ -70,7 +70,7 @@ impl Shard<'_> {
             }
             return;
         }
-        let size = u64::from(packet.size);
+        let size = packet.bytes();
         let at_switch = link.origin == Origin::Switch;
         let queued = link.queued;
         if at_switch && self.limit(c, at) < queued + size {
@@ -96,8 +96,9 @@ impl Shard<'_> {
         if queued >= c.settings.ecn_low && self.links[at as usize].origin != Origin::ScaleUp {
             let tally = &mut self.tallies[at as usize];
             if c.marks(queued, self.names[at as usize], tally.marks, now) {
-                self.pool.packets[id as usize].mark(true);
-                tally.marks += u64::from(c.settings.packets_in(size, c.settings.full));
+                let packet = &mut self.pool.packets[id as usize];
+                packet.mark(true);
+                tally.marks += u64::from(c.settings.packets_in(size, c.settings.full_of(packet)));
             }
         }
         let link = &mut self.links[at as usize];
@@ -127,70 +128,12 @@ impl Shard<'_> {
         }
     }
 
-    /// Charges a packet to the input port that it came by; false if even its headroom is full.
-    fn hold(&mut self, c: &Common<'_>, id: u32, size: u64, now: u64) -> bool {
-        let packet = &self.pool.packets[id as usize];
-        let Some(hop) = packet.hop.checked_sub(1) else { return true };
-        let input = packet.link(hop, c.long);
-        let port = &mut self.tallies[c.at(input ^ 1) as usize];
-        if port.held + size > c.settings.xoff_and_headroom {
-            return false;
-        }
-        port.held += size;
-        if port.held > c.settings.xoff && !port.pausing {
-            port.pausing = true;
-            self.counts.pause_frames += 1;
-            self.send_pause(c, input, true, now);
-        }
-        true
-    }
-
-    fn release(&mut self, c: &Common<'_>, id: u32, size: u64, now: u64) {
-        let packet = &self.pool.packets[id as usize];
-        let Some(hop) = packet.hop.checked_sub(1) else { return };
-        let input = packet.link(hop, c.long);
-        let port = &mut self.tallies[c.at(input ^ 1) as usize];
-        port.held -= size;
-        if port.pausing && port.held <= c.settings.xon {
-            port.pausing = false;
-            self.send_pause(c, input, false, now);
-        }
-    }
-
-    /// Tells the sender of a link to stand still, or to go on.
-    fn send_pause(&mut self, c: &Common<'_>, input: u32, on: bool, now: u64) {
-        let id = self.pool.take();
-        let packet = &mut self.pool.packets[id as usize];
-        packet.set_kind(Kind::Pause);
-        (packet.hop, packet.hops) = (0, 0);
-        (packet.from, packet.seq) = (c.at(input), u32::from(on));
-        let time = now + c.class(input).delay;
-        // Where it begins: no data comes over that number.
-        let arrival = Arrival { time, link: input | 1 << 31, packet: id };
-        self.transit.deposit(&mut self.pool, c.units[input as usize], arrival);
-    }
-
-    /// A pause frame, or the end of one, reaches the link's sender.
-    pub(crate) fn pause(&mut self, c: &Common<'_>, at: u32, on: bool, now: u64) {
-        let link = &mut self.links[at as usize];
-        let tally = &mut self.tallies[at as usize];
-        match (link.paused, on) {
-            (false, true) => tally.paused_since = now,
-            (true, false) => tally.paused_for += now - tally.paused_since,
-            _ => {}
-        }
-        link.paused = on;
-        if !on {
-            self.kick(c, at, now);
-        }
-    }
-
     #[cold]
     pub(crate) fn drop_packet(&mut self, c: &Common<'_>, at: u32, id: u32) {
         let packet = &self.pool.packets[id as usize];
         let packets = match packet.is_control() {
             true => 1,
-            false => u64::from(c.settings.packets_in(packet.size.into(), c.settings.full)),
+            false => u64::from(c.settings.packets_in(packet.bytes(), c.settings.full_of(packet))),
         };
         self.tallies[at as usize].drops += packets;
         self.counts.drops += packets;
@@ -224,7 +167,7 @@ impl Shard<'_> {
                 Some(id) => id,
                 None => {
                     let id = link.data.pop(&self.pool.packets).expect("one of them is not empty");
-                    link.queued -= u64::from(self.pool.packets[id as usize].size);
+                    link.queued -= self.pool.packets[id as usize].bytes();
                     id
                 }
             };
@@ -275,7 +218,7 @@ impl Shard<'_> {
     pub(crate) fn unqueue(&mut self, c: &Common<'_>, at: u32, now: u64) -> Option<u32> {
         let link = &mut self.links[at as usize];
         let id = link.data.pop(&self.pool.packets)?;
-        let size = u64::from(self.pool.packets[id as usize].size);
+        let size = self.pool.packets[id as usize].bytes();
         link.queued -= size;
         link.own_turn = true;
         if link.origin == Origin::Switch {
@@ -308,7 +251,11 @@ impl Shard<'_> {
     /// A control packet goes between two packets of the train that a link sends, which lasts that longer.
     fn transmit_between(&mut self, c: &Common<'_>, at: u32, id: u32, now: u64) {
         let link = &self.links[at as usize];
-        let packet = c.classes[link.class as usize].time_for(c.settings.full);
+        let full = match link.origin {
+            Origin::ScaleUp | Origin::Host => c.settings.full_inside,
+            _ => c.settings.full,
+        };
+        let packet = c.classes[link.class as usize].time_for(full);
         let start = now + (link.free_at - now) % packet;
         self.transmit_at(c, at, id, start);
     }
@@ -318,17 +265,10 @@ impl Shard<'_> {
         let packet = &mut self.pool.packets[id as usize];
         let link = &mut self.links[at as usize];
         let class = c.classes[link.class as usize];
-        let control = packet.is_control();
+        let (control, full) = (packet.is_control(), c.settings.full_of(packet));
         let (size, count) = match control {
             true => (c.settings.headers(packet.size) * c.settings.header, 1),
-            // Inside a server packets are larger, and no trains.
-            false if !matches!(link.origin, Origin::Switch | Origin::Nic) => {
-                (packet.size.into(), 1)
-            }
-            false => {
-                let size = u64::from(packet.size);
-                (size, c.settings.packets_in(size, c.settings.full))
-            }
+            false => (packet.bytes(), c.settings.packets_in(packet.bytes(), full)),
         };
         let takes = class.time_for(size);
         let end = start + takes;
@@ -364,7 +304,7 @@ impl Shard<'_> {
         if count > 1 && hop < packet.hops {
             // A train is there as soon as its first packet is, unless the next link would overtake it.
             if c.class(next).is_no_faster(&class) {
-                arrival -= takes - class.time_for(c.settings.full);
+                arrival -= takes - class.time_for(full);
             }
         }
         let arrival = Arrival { time: arrival, link: over, packet: id };

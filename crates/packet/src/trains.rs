@@ -2,7 +2,8 @@
 
 use crate::tests::{hosts, names, orders, run};
 use crate::{BALANCERS, PacketEngine, TRANSPORTS, engine, settings};
-use lightloom_units::Bytes;
+use lightloom_fabric::{ClosSpec, Cluster, FatTree, build};
+use lightloom_units::{BitRate, Bytes, Time};
 use proptest::prelude::*;
 
 /// A train is at each switch as soon as its first packet is, so one flow by itself takes as long as packet by
@@ -27,6 +28,27 @@ fn one_flow_takes_as_long_by_trains() {
     }
 }
 
+/// The same inside a server, where packets are larger: two links, a switch between them.
+#[test]
+fn one_flow_inside_a_server_takes_as_long_by_trains() {
+    let cluster = Cluster { scale_up_bps: BitRate::from_gbps(3600), ..Cluster::of(16, 8) };
+    let clos = ClosSpec::new(BitRate::from_gbps(100), Time::from_us(1));
+    let fabric = build(&cluster, &FatTree(clos).into(), 1, &[]).expect("a valid fabric");
+    let mut alone = None;
+    for train in [1, 2, 4, 15] {
+        let mut engine = engine("roce", "ecmp");
+        engine.spec.train = train;
+        let mtu = engine.spec.scale_up_mtu.get();
+        let (outcome, _) = run(&engine, &fabric, orders(&fabric, [(0, 7, 600 * mtu)]));
+        let packets = outcome.packets.expect("counted");
+        let (one, events) = *alone.get_or_insert((outcome.makespan, outcome.events));
+        // The time of each event on a link is rounded up by less than a picosecond.
+        assert!((0..=600).contains(&(one.ps() - outcome.makespan.ps())), "{train}");
+        assert_eq!((packets.data, packets.links.iter().map(|l| l.packets).max()), (600, Some(600)));
+        assert!(outcome.events <= events / u64::from(train) + 20, "{}", outcome.events);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -47,7 +69,7 @@ proptest! {
         let (outcome, ends) = run(&PacketEngine::new(spec, seed), &fabric, orders(&fabric, flows));
         prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
         for (link, carried) in fabric.links().iter().zip(&outcome.link_bytes) {
-            prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + lightloom_units::Time::from_us(6));
+            prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + Time::from_us(6));
         }
         let packets = outcome.packets.expect("counted");
         prop_assert!(packets.resent >= packets.trims && packets.data >= packets.resent);

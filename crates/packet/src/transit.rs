@@ -1,9 +1,10 @@
 //! What is on its way to units of a shard, and what they plan; and mail to other shards.
 
+use crate::agenda::Agenda;
 use crate::ahead::{fetch, fetch_end};
 use crate::layout::Place;
 use crate::packet::{Packet, Pool};
-use crate::schedule::{Agenda, Arrival, Calendar, Due};
+use crate::schedule::{Arrival, Calendar, Due};
 use crate::things::Thing;
 
 /// Units that are worth fetching ahead: with fewer, what a shard holds is about what a core's cache does.

@@ -143,7 +143,7 @@ impl Shard<'_> {
             && !receiver.done
         {
             let inbound = &mut self.inbounds[receiver.inbound as usize];
-            inbound.entered = inbound.entered.saturating_add(u64::from(packet.size));
+            inbound.entered = inbound.entered.saturating_add(packet.bytes());
         }
     }
 
