@@ -31,9 +31,6 @@ const ROUNDING_BYTES: f64 = 1e-3;
 /// A link of infinite capacity: what paths shorter than the longest are padded with.
 const PAD: u32 = 0;
 
-/// Mark that a link is due whenever, because the flow that it was due for has gone.
-const STALE: f64 = f64::NEG_INFINITY;
-
 /// A flow of a component.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
@@ -46,19 +43,17 @@ struct Flow {
 /// A link of a component.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    capacity: f64,
     /// The rate of the flows it serves \[B/ps\]; infinite where it holds no flow back.
     level: f64,
     /// Bytes sent to each flow that it has served all along.
     sent: f64,
-    /// The lowest mark of the flows it serves, or lower; infinite if it serves none.
+    /// The lowest mark of the flows that it serves, or that it served when rates were computed; infinite
+    /// if none.
     due: f64,
     /// Its members stand at `from..to`, those it serves at `from..served`.
-    from: usize,
-    served: usize,
-    to: usize,
-    /// How many flows its members are: one each, but for classes.
-    load: usize,
+    from: u32,
+    served: u32,
+    to: u32,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +73,10 @@ pub(crate) struct Component {
     /// The fabric's number of each link but the first, which is the pad; twin by twin.
     names: Vec<u32>,
     links: Vec<Link>,
+    /// Of each link \[B/ps\].
+    capacity: Vec<f64>,
+    /// How many flows the members of each link are: one each, but for classes.
+    load: Vec<f64>,
     /// The links that serve flows, by level.
     serving: Vec<u32>,
     /// Link by link, a record for each flow on it: the flow, then its other links; for a class then as
@@ -138,7 +137,7 @@ impl Component {
             && self.path == other.path
             && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
             && self.flows.len() == other.flows.len()
-            && self.links.iter().zip(&other.links).all(|(a, b)| a.capacity == b.capacity);
+            && self.capacity == other.capacity;
         if same {
             self.tag.extend(&other.tag);
             self.names.extend(&other.names);
@@ -155,16 +154,17 @@ impl Component {
         self.crossing.clear();
         self.names.clear();
         self.links.clear();
+        self.capacity.clear();
+        self.load.clear();
         self.serving.clear();
         self.right_below = 0.0;
         (self.stale, self.dissolving) = (false, false);
     }
 
     fn push_link(&mut self, capacity: f64) -> u32 {
-        let due = f64::INFINITY;
-        let level = f64::INFINITY;
-        let (from, served, to, load) = (0, 0, 0, 0);
-        self.links.push(Link { capacity, level, sent: 0.0, due, from, served, to, load });
+        let (level, due) = (f64::INFINITY, f64::INFINITY);
+        self.links.push(Link { level, sent: 0.0, due, from: 0, served: 0, to: 0 });
+        self.capacity.push(capacity);
         self.links.len() as u32 - 1
     }
 
@@ -177,11 +177,13 @@ impl Component {
             next += members;
         }
         self.live = self.flows.len();
-        self.members.resize(next * self.width, 0);
+        self.load.resize(self.links.len(), 0.0);
+        self.load[PAD as usize] = f64::MAX; // each path may cross it, and it never fills up
+        self.members.resize(next as usize * self.width, 0);
         for (flow, path) in self.path.chunks_exact(self.stride).enumerate() {
             for (hop, &at) in path.iter().enumerate().filter(|&(_, &at)| at != PAD) {
                 let link = &mut self.links[at as usize];
-                let record = &mut self.members[link.to * self.width..][..self.width];
+                let record = &mut self.members[link.to as usize * self.width..][..self.width];
                 let (others, crossing) = record.split_at_mut(self.stride);
                 first(hop, path, others);
                 others[0] = flow as u32;
@@ -189,7 +191,7 @@ impl Component {
                     first(hop, &self.crossing[flow * self.stride..][..self.stride], crossing);
                 }
                 link.to += 1;
-                link.load += weight(record, self.stride, 0) as usize;
+                self.load[at as usize] += f64::from(weight(record, self.stride, 0));
             }
         }
     }
@@ -212,15 +214,16 @@ impl Component {
         let elapsed = now.saturating_sub(self.updated).ps() as f64;
         for turn in 0..self.serving.len() {
             let at = self.serving[turn] as usize;
-            let Link { level, sent, due, from, served, .. } = self.links[at];
+            let link = &mut self.links[at];
+            let Link { level, sent, from, served, .. } = *link;
             let after = sent + level * elapsed;
-            self.links[at].sent = after;
-            if due > after + ROUNDING_BYTES {
+            link.sent = after;
+            if link.due > after + ROUNDING_BYTES {
                 continue;
             }
             // Backwards, because a member that goes leaves its place to one behind it.
             for place in (from..served).rev() {
-                let flow = self.members[place * self.width] as usize;
+                let flow = self.members[place as usize * self.width] as usize;
                 let mark = self.flows[flow].mark;
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
@@ -255,22 +258,23 @@ impl Component {
         for hop in flow * self.stride..(flow + 1) * self.stride {
             let at = self.path[hop] as usize;
             let Link { from, served, to, .. } = self.links[at];
+            let (from, served, to) = (from as usize, served as usize, to as usize);
             let members = &self.members[from * self.width..to * self.width];
             let mut records = members.chunks_exact(self.width);
             let Some(place) = records.position(|record| record[0] == flow as u32) else {
                 continue; // the pad
             };
             let record = &members[place * self.width..][..self.width];
-            self.links[at].load -= weight(record, self.stride, 0) as usize;
+            self.load[at] -= f64::from(weight(record, self.stride, 0));
+            let link = &mut self.links[at];
+            link.to -= 1;
             let mut hole = from + place;
             if hole < served {
+                link.served -= 1;
                 self.swap(hole, served - 1);
                 hole = served - 1;
-                self.links[at].served -= 1;
-                self.links[at].due = STALE;
             }
             self.swap(hole, to - 1);
-            self.links[at].to -= 1;
         }
     }
 
@@ -324,7 +328,8 @@ impl Component {
             let age = self.updated.saturating_sub(self.born).ps() as f64 + soonest;
             let horizon = soonest + tolerance * age;
             for link in serving().filter(|link| end(link, link.due) <= horizon) {
-                let served = &self.members[link.from * self.width..link.served * self.width];
+                let (from, served) = (link.from as usize, link.served as usize);
+                let served = &self.members[from * self.width..served * self.width];
                 for record in served.chunks_exact(self.width) {
                     let mark = self.flows[record[0] as usize].mark;
                     let end = end(link, mark);
