@@ -124,7 +124,9 @@ impl Component {
                 self.links[at as usize].to += 1;
                 self.path.push(at);
             }
-            self.path.resize(self.flows.len() * self.stride, PAD);
+            for _ in pool.links_of(flow).len()..self.stride {
+                self.path.push(PAD);
+            }
         }
         self.width = self.stride;
         self.index_members();
@@ -180,18 +182,30 @@ impl Component {
         self.load.resize(self.links.len(), 0.0);
         self.load[PAD as usize] = f64::MAX; // each path may cross it, and it never fills up
         self.members.resize(next as usize * self.width, 0);
-        for (flow, path) in self.path.chunks_exact(self.stride).enumerate() {
-            for (hop, &at) in path.iter().enumerate().filter(|&(_, &at)| at != PAD) {
+        match (self.stride, self.width) {
+            (1, 1) => self.write_members(1, 1),
+            (2, 2) => self.write_members(2, 2),
+            (stride, width) => self.write_members(stride, width),
+        }
+    }
+
+    #[inline(always)]
+    fn write_members(&mut self, stride: usize, width: usize) {
+        for (flow, path) in self.path.chunks_exact(stride).enumerate() {
+            for (hop, &at) in path.iter().enumerate() {
+                if at == PAD {
+                    continue;
+                }
                 let link = &mut self.links[at as usize];
-                let record = &mut self.members[link.to as usize * self.width..][..self.width];
-                let (others, crossing) = record.split_at_mut(self.stride);
+                let record = &mut self.members[link.to as usize * width..][..width];
+                link.to += 1;
+                let (others, crossing) = record.split_at_mut(stride);
                 first(hop, path, others);
                 others[0] = flow as u32;
                 if !crossing.is_empty() {
-                    first(hop, &self.crossing[flow * self.stride..][..self.stride], crossing);
+                    first(hop, &self.crossing[flow * stride..][..stride], crossing);
                 }
-                link.to += 1;
-                self.load[at as usize] += f64::from(weight(record, self.stride, 0));
+                self.load[at as usize] += f64::from(weight(record, stride, 0));
             }
         }
     }
@@ -240,6 +254,9 @@ impl Component {
     /// Hands over a flow that is done, with its twins, or all members of a class.
     fn tell(&self, flow: usize, drained: Time, done: &mut Vec<Done>) {
         match &self.members_of {
+            None if self.tag.len() == self.flows.len() => {
+                done.push(Done { tag: self.tag[flow], flows: 1, drained });
+            }
             None => {
                 let twins = self.tag[flow..].iter().step_by(self.flows.len());
                 done.extend(twins.map(|&tag| Done { tag, flows: 1, drained }));
@@ -345,10 +362,15 @@ impl Component {
 }
 
 /// Writes `path` with the field at `hop` first.
+#[inline(always)]
 fn first(hop: usize, path: &[u32], record: &mut [u32]) {
     record[0] = path[hop];
-    record[1..=hop].copy_from_slice(&path[..hop]);
-    record[hop + 1..].copy_from_slice(&path[hop + 1..]);
+    for at in 0..hop {
+        record[at + 1] = path[at];
+    }
+    for at in hop + 1..path.len() {
+        record[at] = path[at];
+    }
 }
 
 /// How many flows the record of a member stands for on the link at `hop` of it.
@@ -361,11 +383,16 @@ fn weight(record: &[u32], stride: usize, hop: usize) -> u32 {
 /// bits a second too, it is the exact [`BitRate::time_for`]: so it is for a flow that has its links to
 /// itself.
 fn time_for(bytes: f64, rate: f64) -> Time {
-    let bps = (rate * 8e12).round();
-    if bytes > 0.0 && bytes.fract() == 0.0 && bps / 8e12 == rate {
-        return BitRate::from_bps(bps as u64).time_for(Bytes::new(bytes as u64));
+    let whole = bytes as u64; // none below zero
+    if bytes > 0.0 && whole as f64 == bytes {
+        let bps = (rate * 8e12).round();
+        if bps / 8e12 == rate {
+            return BitRate::from_bps(bps as u64).time_for(Bytes::new(whole));
+        }
     }
-    Time::from_ps((bytes / rate).ceil().max(0.0) as u64)
+    let time = bytes / rate;
+    let down = time as u64;
+    Time::from_ps(down.saturating_add(u64::from((down as f64) < time)))
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ pub(crate) struct Partition {
     /// The first flow seen on each link of the fabric; all `NONE` between calls.
     first: Vec<u32>,
     label: Vec<u32>,
-    sizes: Vec<u32>,
+    /// Where the next flow of each component stands in the order; in the end, where its flows end.
+    next: Vec<u32>,
     order: Vec<u32>,
 }
 
@@ -21,7 +22,7 @@ impl Partition {
             parent: Vec::new(),
             first: vec![NONE; links],
             label: Vec::new(),
-            sizes: Vec::new(),
+            next: Vec::new(),
             order: Vec::new(),
         }
     }
@@ -36,13 +37,19 @@ impl Partition {
     pub fn split(&mut self, pool: &Pool, mut each: impl FnMut(&[u32])) {
         let flows = pool.len();
         self.parent.clear();
-        self.parent.extend(0..flows as u32);
-        for flow in 0..flows {
-            for &link in pool.links_of(flow) {
-                match self.first[link as usize] {
-                    NONE => self.first[link as usize] = flow as u32,
-                    other => self.join(flow as u32, other),
+        for flow in 0..flows as u32 {
+            self.parent.push(flow);
+            let mut root = flow;
+            for &link in pool.links_of(flow as usize) {
+                let first = self.first[link as usize];
+                if first == NONE {
+                    self.first[link as usize] = flow;
+                    continue;
                 }
+                let other = self.root(first);
+                let (low, high) = (root.min(other), root.max(other));
+                self.parent[high as usize] = low;
+                root = low;
             }
         }
         for &link in &pool.links {
@@ -50,35 +57,32 @@ impl Partition {
         }
         // A root is the smallest flow of its component, so labels come out in order.
         self.label.clear();
-        self.sizes.clear();
-        for flow in 0..flows as u32 {
-            let root = self.root(flow);
-            let label = if root == flow {
-                self.sizes.push(0);
-                self.sizes.len() as u32 - 1
-            } else {
-                self.label[root as usize]
+        self.next.clear();
+        for (flow, &above) in self.parent.iter().enumerate() {
+            let label = match above as usize {
+                root if root == flow => {
+                    self.next.push(0);
+                    self.next.len() as u32 - 1
+                }
+                above => self.label[above],
             };
             self.label.push(label);
-            self.sizes[label as usize] += 1;
+            self.next[label as usize] += 1;
         }
-        let mut starts = Vec::with_capacity(self.sizes.len() + 1);
-        let mut next = 0;
-        for &size in &self.sizes {
-            starts.push(next);
-            next += size;
+        let mut from = 0;
+        for next in &mut self.next {
+            from += std::mem::replace(next, from);
         }
-        self.order.clear();
         self.order.resize(flows, 0);
         for (flow, &label) in self.label.iter().enumerate() {
-            let at = &mut starts[label as usize];
+            let at = &mut self.next[label as usize];
             self.order[*at as usize] = flow as u32;
             *at += 1;
         }
         let mut from = 0;
-        for &size in &self.sizes {
-            each(&self.order[from..from + size as usize]);
-            from += size as usize;
+        for &end in &self.next {
+            each(&self.order[from..end as usize]);
+            from = end as usize;
         }
     }
 
@@ -89,11 +93,5 @@ impl Partition {
             flow = above;
         }
         flow
-    }
-
-    fn join(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
-        let (low, high) = (a.min(b), a.max(b));
-        self.parent[high as usize] = low;
     }
 }
