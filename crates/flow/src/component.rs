@@ -364,13 +364,13 @@ impl Component {
 /// Writes `path` with the field at `hop` first.
 #[inline(always)]
 fn first(hop: usize, path: &[u32], record: &mut [u32]) {
+    if let (&[one, other], [first, second]) = (path, &mut *record) {
+        (*first, *second) = if hop == 0 { (one, other) } else { (other, one) };
+        return;
+    }
     record[0] = path[hop];
-    for at in 0..hop {
-        record[at + 1] = path[at];
-    }
-    for at in hop + 1..path.len() {
-        record[at] = path[at];
-    }
+    record[1..=hop].copy_from_slice(&path[..hop]);
+    record[hop + 1..].copy_from_slice(&path[hop + 1..]);
 }
 
 /// How many flows the record of a member stands for on the link at `hop` of it.

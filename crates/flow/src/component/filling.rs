@@ -211,13 +211,14 @@ const LANES: usize = 4;
 
 /// The smallest of shares, of whole [`LANES`].
 #[inline(always)]
-fn smallest(shares: &[f64]) -> f64 {
+fn smallest(mut shares: &[f64]) -> f64 {
     let least = |a: f64, b: f64| if b < a { b } else { a };
     let mut lanes = [f64::INFINITY; LANES];
-    for chunk in shares.chunks_exact(LANES) {
+    while let Some((chunk, rest)) = shares.split_first_chunk::<LANES>() {
         for (lane, &share) in lanes.iter_mut().zip(chunk) {
             *lane = least(*lane, share);
         }
+        shares = rest;
     }
     least(least(lanes[0], lanes[2]), least(lanes[1], lanes[3]))
 }
