@@ -7,10 +7,10 @@ const NONE: u32 = u32::MAX;
 /// Union-find over the flows of a pool, with memory that is used again.
 #[derive(Debug)]
 pub(crate) struct Partition {
+    /// Of each flow, one of its component that comes no later; in the end, the component's number.
     parent: Vec<u32>,
     /// The first flow seen on each link of the fabric; all `NONE` between calls.
     first: Vec<u32>,
-    label: Vec<u32>,
     /// Where the next flow of each component stands in the order; in the end, where its flows end.
     next: Vec<u32>,
     order: Vec<u32>,
@@ -21,7 +21,6 @@ impl Partition {
         Partition {
             parent: Vec::new(),
             first: vec![NONE; links],
-            label: Vec::new(),
             next: Vec::new(),
             order: Vec::new(),
         }
@@ -55,18 +54,15 @@ impl Partition {
         for &link in &pool.links {
             self.first[link as usize] = NONE;
         }
-        // A root is the smallest flow of its component, so labels come out in order.
-        self.label.clear();
+        // A root is the smallest flow of its component, so each parent has its label before its children.
         self.next.clear();
-        for (flow, &above) in self.parent.iter().enumerate() {
-            let label = match above as usize {
-                root if root == flow => {
-                    self.next.push(0);
-                    self.next.len() as u32 - 1
-                }
-                above => self.label[above],
-            };
-            self.label.push(label);
+        for flow in 0..flows {
+            let above = self.parent[flow] as usize;
+            let label = if above == flow { self.next.len() as u32 } else { self.parent[above] };
+            if above == flow {
+                self.next.push(0);
+            }
+            self.parent[flow] = label;
             self.next[label as usize] += 1;
         }
         let mut from = 0;
@@ -74,7 +70,7 @@ impl Partition {
             from += std::mem::replace(next, from);
         }
         self.order.resize(flows, 0);
-        for (flow, &label) in self.label.iter().enumerate() {
+        for (flow, &label) in self.parent.iter().enumerate() {
             let at = &mut self.next[label as usize];
             self.order[*at as usize] = flow as u32;
             *at += 1;
