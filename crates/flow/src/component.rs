@@ -12,6 +12,7 @@
 //! alike, each of its links for many, and so many flows of a class cross each link of a kind.
 //! Checked: by the engine's conformance suite and, for rates, in [`filling`].
 
+mod building;
 pub(crate) mod filling;
 mod quotient;
 
@@ -31,9 +32,6 @@ const ROUNDING_BYTES: f64 = 1e-3;
 /// A link of infinite capacity: what paths shorter than the longest are padded with.
 const PAD: u32 = 0;
 
-/// Mark that a link is due whenever, because the flow that it was due for has gone.
-const STALE: f64 = f64::NEG_INFINITY;
-
 /// A flow of a component.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
@@ -46,19 +44,17 @@ struct Flow {
 /// A link of a component.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    capacity: f64,
     /// The rate of the flows it serves \[B/ps\]; infinite where it holds no flow back.
     level: f64,
     /// Bytes sent to each flow that it has served all along.
     sent: f64,
-    /// The lowest mark of the flows it serves, or lower; infinite if it serves none.
+    /// The lowest mark of the flows that it serves, or that it served when rates were computed; infinite
+    /// if none.
     due: f64,
     /// Its members stand at `from..to`, those it serves at `from..served`.
-    from: usize,
-    served: usize,
-    to: usize,
-    /// How many flows its members are: one each, but for classes.
-    load: usize,
+    from: u32,
+    served: u32,
+    to: u32,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +74,10 @@ pub(crate) struct Component {
     /// The fabric's number of each link but the first, which is the pad; twin by twin.
     names: Vec<u32>,
     links: Vec<Link>,
+    /// Of each link \[B/ps\].
+    capacity: Vec<f64>,
+    /// How many flows the members of each link are: one each, but for classes.
+    load: Vec<f64>,
     /// The links that serve flows, by level.
     serving: Vec<u32>,
     /// Link by link, a record for each flow on it: the flow, then its other links; for a class then as
@@ -96,104 +96,6 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Takes over the flows `chosen` of `pool`, of which the first started at `born`; `local` is
-    /// scratch space, one entry a link of the fabric.
-    pub fn fill(
-        &mut self,
-        pool: &Pool,
-        chosen: &[u32],
-        capacity: &[f64],
-        local: &mut [u32],
-        (born, now): (Time, Time),
-    ) {
-        self.clear();
-        (self.updated, self.born) = (now, born);
-        let hops = chosen.iter().map(|&flow| pool.links_of(flow as usize).len());
-        self.stride = hops.fold(1, usize::max);
-        self.push_link(f64::INFINITY);
-        for &flow in chosen {
-            let flow = flow as usize;
-            self.flows.push(Flow { mark: pool.remaining[flow], server: PAD });
-            self.tag.push(pool.tag[flow]);
-            for &name in pool.links_of(flow) {
-                let mut at = local[name as usize];
-                if at == PAD || self.names.get(at as usize - 1) != Some(&name) {
-                    self.names.push(name);
-                    at = self.push_link(capacity[name as usize]);
-                    local[name as usize] = at;
-                }
-                self.links[at as usize].to += 1;
-                self.path.push(at);
-            }
-            self.path.resize(self.flows.len() * self.stride, PAD);
-        }
-        self.width = self.stride;
-        self.index_members();
-    }
-
-    /// Takes over another component that has just been filled, if it is a twin of this one, which
-    /// has been filled at the same instant.
-    pub fn absorb(&mut self, other: &Component) -> bool {
-        let same = self.born == other.born
-            && self.path == other.path
-            && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
-            && self.flows.len() == other.flows.len()
-            && self.links.iter().zip(&other.links).all(|(a, b)| a.capacity == b.capacity);
-        if same {
-            self.tag.extend(&other.tag);
-            self.names.extend(&other.names);
-        }
-        same
-    }
-
-    fn clear(&mut self) {
-        self.flows.clear();
-        self.tag.clear();
-        self.lanes.clear();
-        self.members_of = None;
-        self.path.clear();
-        self.crossing.clear();
-        self.names.clear();
-        self.links.clear();
-        self.serving.clear();
-        self.right_below = 0.0;
-        (self.stale, self.dissolving) = (false, false);
-    }
-
-    fn push_link(&mut self, capacity: f64) -> u32 {
-        let due = f64::INFINITY;
-        let level = f64::INFINITY;
-        let (from, served, to, load) = (0, 0, 0, 0);
-        self.links.push(Link { capacity, level, sent: 0.0, due, from, served, to, load });
-        self.links.len() as u32 - 1
-    }
-
-    /// Counting sort of the flows by link. Links come with their number of members in `to`.
-    fn index_members(&mut self) {
-        let mut next = 0;
-        for link in &mut self.links {
-            let members = link.to;
-            (link.from, link.served, link.to) = (next, next, next);
-            next += members;
-        }
-        self.live = self.flows.len();
-        self.members.resize(next * self.width, 0);
-        for (flow, path) in self.path.chunks_exact(self.stride).enumerate() {
-            for (hop, &at) in path.iter().enumerate().filter(|&(_, &at)| at != PAD) {
-                let link = &mut self.links[at as usize];
-                let record = &mut self.members[link.to * self.width..][..self.width];
-                let (others, crossing) = record.split_at_mut(self.stride);
-                first(hop, path, others);
-                others[0] = flow as u32;
-                if !crossing.is_empty() {
-                    first(hop, &self.crossing[flow * self.stride..][..self.stride], crossing);
-                }
-                link.to += 1;
-                link.load += weight(record, self.stride, 0) as usize;
-            }
-        }
-    }
-
     /// The links it uses, by the fabric's numbers.
     pub fn links(&self) -> &[u32] {
         &self.names
@@ -212,15 +114,16 @@ impl Component {
         let elapsed = now.saturating_sub(self.updated).ps() as f64;
         for turn in 0..self.serving.len() {
             let at = self.serving[turn] as usize;
-            let Link { level, sent, due, from, served, .. } = self.links[at];
+            let link = &mut self.links[at];
+            let Link { level, sent, from, served, .. } = *link;
             let after = sent + level * elapsed;
-            self.links[at].sent = after;
-            if due > after + ROUNDING_BYTES {
+            link.sent = after;
+            if link.due > after + ROUNDING_BYTES {
                 continue;
             }
             // Backwards, because a member that goes leaves its place to one behind it.
             for place in (from..served).rev() {
-                let flow = self.members[place * self.width] as usize;
+                let flow = self.members[place as usize * self.width] as usize;
                 let mark = self.flows[flow].mark;
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
@@ -237,6 +140,9 @@ impl Component {
     /// Hands over a flow that is done, with its twins, or all members of a class.
     fn tell(&self, flow: usize, drained: Time, done: &mut Vec<Done>) {
         match &self.members_of {
+            None if self.tag.len() == self.flows.len() => {
+                done.push(Done { tag: self.tag[flow], flows: 1, drained });
+            }
             None => {
                 let twins = self.tag[flow..].iter().step_by(self.flows.len());
                 done.extend(twins.map(|&tag| Done { tag, flows: 1, drained }));
@@ -255,22 +161,23 @@ impl Component {
         for hop in flow * self.stride..(flow + 1) * self.stride {
             let at = self.path[hop] as usize;
             let Link { from, served, to, .. } = self.links[at];
+            let (from, served, to) = (from as usize, served as usize, to as usize);
             let members = &self.members[from * self.width..to * self.width];
             let mut records = members.chunks_exact(self.width);
             let Some(place) = records.position(|record| record[0] == flow as u32) else {
                 continue; // the pad
             };
             let record = &members[place * self.width..][..self.width];
-            self.links[at].load -= weight(record, self.stride, 0) as usize;
+            self.load[at] -= f64::from(weight(record, self.stride, 0));
+            let link = &mut self.links[at];
+            link.to -= 1;
             let mut hole = from + place;
             if hole < served {
+                link.served -= 1;
                 self.swap(hole, served - 1);
                 hole = served - 1;
-                self.links[at].served -= 1;
-                self.links[at].due = STALE;
             }
             self.swap(hole, to - 1);
-            self.links[at].to -= 1;
         }
     }
 
@@ -324,7 +231,8 @@ impl Component {
             let age = self.updated.saturating_sub(self.born).ps() as f64 + soonest;
             let horizon = soonest + tolerance * age;
             for link in serving().filter(|link| end(link, link.due) <= horizon) {
-                let served = &self.members[link.from * self.width..link.served * self.width];
+                let (from, served) = (link.from as usize, link.served as usize);
+                let served = &self.members[from * self.width..served * self.width];
                 for record in served.chunks_exact(self.width) {
                     let mark = self.flows[record[0] as usize].mark;
                     let end = end(link, mark);
@@ -339,13 +247,6 @@ impl Component {
     }
 }
 
-/// Writes `path` with the field at `hop` first.
-fn first(hop: usize, path: &[u32], record: &mut [u32]) {
-    record[0] = path[hop];
-    record[1..=hop].copy_from_slice(&path[..hop]);
-    record[hop + 1..].copy_from_slice(&path[hop + 1..]);
-}
-
 /// How many flows the record of a member stands for on the link at `hop` of it.
 #[inline(always)]
 fn weight(record: &[u32], stride: usize, hop: usize) -> u32 {
@@ -356,11 +257,16 @@ fn weight(record: &[u32], stride: usize, hop: usize) -> u32 {
 /// bits a second too, it is the exact [`BitRate::time_for`]: so it is for a flow that has its links to
 /// itself.
 fn time_for(bytes: f64, rate: f64) -> Time {
-    let bps = (rate * 8e12).round();
-    if bytes > 0.0 && bytes.fract() == 0.0 && bps / 8e12 == rate {
-        return BitRate::from_bps(bps as u64).time_for(Bytes::new(bytes as u64));
+    let whole = bytes as u64; // none below zero
+    if bytes > 0.0 && whole as f64 == bytes {
+        let bps = (rate * 8e12).round();
+        if bps / 8e12 == rate {
+            return BitRate::from_bps(bps as u64).time_for(Bytes::new(whole));
+        }
     }
-    Time::from_ps((bytes / rate).ceil().max(0.0) as u64)
+    let time = bytes / rate;
+    let down = time as u64;
+    Time::from_ps(down.saturating_add(u64::from((down as f64) < time)))
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ const NONE: u32 = u32::MAX;
 /// Union-find over the flows of a pool, with memory that is used again.
 #[derive(Debug)]
 pub(crate) struct Partition {
+    /// Of each flow, one of its component that comes no later; in the end, the component's number.
     parent: Vec<u32>,
     /// The first flow seen on each link of the fabric; all `NONE` between calls.
     first: Vec<u32>,
-    label: Vec<u32>,
-    sizes: Vec<u32>,
+    /// Where the next flow of each component stands in the order; in the end, where its flows end.
+    next: Vec<u32>,
     order: Vec<u32>,
 }
 
@@ -20,8 +21,7 @@ impl Partition {
         Partition {
             parent: Vec::new(),
             first: vec![NONE; links],
-            label: Vec::new(),
-            sizes: Vec::new(),
+            next: Vec::new(),
             order: Vec::new(),
         }
     }
@@ -36,49 +36,49 @@ impl Partition {
     pub fn split(&mut self, pool: &Pool, mut each: impl FnMut(&[u32])) {
         let flows = pool.len();
         self.parent.clear();
-        self.parent.extend(0..flows as u32);
-        for flow in 0..flows {
-            for &link in pool.links_of(flow) {
-                match self.first[link as usize] {
-                    NONE => self.first[link as usize] = flow as u32,
-                    other => self.join(flow as u32, other),
+        for flow in 0..flows as u32 {
+            self.parent.push(flow);
+            let mut root = flow;
+            for &link in pool.links_of(flow as usize) {
+                let first = self.first[link as usize];
+                if first == NONE {
+                    self.first[link as usize] = flow;
+                    continue;
                 }
+                let other = self.root(first);
+                let (low, high) = (root.min(other), root.max(other));
+                self.parent[high as usize] = low;
+                root = low;
             }
         }
         for &link in &pool.links {
             self.first[link as usize] = NONE;
         }
-        // A root is the smallest flow of its component, so labels come out in order.
-        self.label.clear();
-        self.sizes.clear();
-        for flow in 0..flows as u32 {
-            let root = self.root(flow);
-            let label = if root == flow {
-                self.sizes.push(0);
-                self.sizes.len() as u32 - 1
-            } else {
-                self.label[root as usize]
-            };
-            self.label.push(label);
-            self.sizes[label as usize] += 1;
+        // A root is the smallest flow of its component, so each parent has its label before its children.
+        self.next.clear();
+        for flow in 0..flows {
+            let above = self.parent[flow] as usize;
+            let label = if above == flow { self.next.len() as u32 } else { self.parent[above] };
+            if above == flow {
+                self.next.push(0);
+            }
+            self.parent[flow] = label;
+            self.next[label as usize] += 1;
         }
-        let mut starts = Vec::with_capacity(self.sizes.len() + 1);
-        let mut next = 0;
-        for &size in &self.sizes {
-            starts.push(next);
-            next += size;
+        let mut from = 0;
+        for next in &mut self.next {
+            from += std::mem::replace(next, from);
         }
-        self.order.clear();
         self.order.resize(flows, 0);
-        for (flow, &label) in self.label.iter().enumerate() {
-            let at = &mut starts[label as usize];
+        for (flow, &label) in self.parent.iter().enumerate() {
+            let at = &mut self.next[label as usize];
             self.order[*at as usize] = flow as u32;
             *at += 1;
         }
         let mut from = 0;
-        for &size in &self.sizes {
-            each(&self.order[from..from + size as usize]);
-            from += size as usize;
+        for &end in &self.next {
+            each(&self.order[from..end as usize]);
+            from = end as usize;
         }
     }
 
@@ -89,11 +89,5 @@ impl Partition {
             flow = above;
         }
         flow
-    }
-
-    fn join(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
-        let (low, high) = (a.min(b), a.max(b));
-        self.parent[high as usize] = low;
     }
 }

@@ -1,0 +1,134 @@
+//! A new component: its flows, its links, and which flow is on which link.
+
+use super::{Component, Flow, Link, PAD, weight};
+use crate::pool::Pool;
+use lightloom_units::Time;
+
+impl Component {
+    /// Takes over the flows `chosen` of `pool`, of which the first started at `born`; `local` is
+    /// scratch space, one entry a link of the fabric.
+    pub fn fill(
+        &mut self,
+        pool: &Pool,
+        chosen: &[u32],
+        capacity: &[f64],
+        local: &mut [u32],
+        (born, now): (Time, Time),
+    ) {
+        self.clear();
+        (self.updated, self.born) = (now, born);
+        let hops = chosen.iter().map(|&flow| pool.links_of(flow as usize).len());
+        self.stride = hops.fold(1, usize::max);
+        self.push_link(f64::INFINITY);
+        for &flow in chosen {
+            let flow = flow as usize;
+            self.flows.push(Flow { mark: pool.remaining[flow], server: PAD });
+            self.tag.push(pool.tag[flow]);
+            for &name in pool.links_of(flow) {
+                let mut at = local[name as usize];
+                if at == PAD || self.names.get(at as usize - 1) != Some(&name) {
+                    self.names.push(name);
+                    at = self.push_link(capacity[name as usize]);
+                    local[name as usize] = at;
+                }
+                self.links[at as usize].to += 1;
+                self.path.push(at);
+            }
+            for _ in pool.links_of(flow).len()..self.stride {
+                self.path.push(PAD);
+            }
+        }
+        self.width = self.stride;
+        self.index_members();
+    }
+
+    /// Takes over another component that has just been filled, if it is a twin of this one, which
+    /// has been filled at the same instant.
+    pub fn absorb(&mut self, other: &Component) -> bool {
+        let same = self.born == other.born
+            && self.path == other.path
+            && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
+            && self.flows.len() == other.flows.len()
+            && self.capacity == other.capacity;
+        if same {
+            self.tag.extend(&other.tag);
+            self.names.extend(&other.names);
+        }
+        same
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.flows.clear();
+        self.tag.clear();
+        self.lanes.clear();
+        self.members_of = None;
+        self.path.clear();
+        self.crossing.clear();
+        self.names.clear();
+        self.links.clear();
+        self.capacity.clear();
+        self.load.clear();
+        self.serving.clear();
+        self.right_below = 0.0;
+        (self.stale, self.dissolving) = (false, false);
+    }
+
+    pub(super) fn push_link(&mut self, capacity: f64) -> u32 {
+        let (level, due) = (f64::INFINITY, f64::INFINITY);
+        self.links.push(Link { level, sent: 0.0, due, from: 0, served: 0, to: 0 });
+        self.capacity.push(capacity);
+        self.links.len() as u32 - 1
+    }
+
+    /// Counting sort of the flows by link. Links come with their number of members in `to`.
+    pub(super) fn index_members(&mut self) {
+        let mut next = 0;
+        for link in &mut self.links {
+            let members = link.to;
+            (link.from, link.served, link.to) = (next, next, next);
+            next += members;
+        }
+        self.live = self.flows.len();
+        self.load.resize(self.links.len(), 0.0);
+        self.load[PAD as usize] = f64::MAX; // each path may cross it, and it never fills up
+        self.members.resize(next as usize * self.width, 0);
+        match (self.stride, self.width) {
+            (1, 1) => self.write_members(1, 1),
+            (2, 2) => self.write_members(2, 2),
+            (stride, width) => self.write_members(stride, width),
+        }
+    }
+
+    #[inline(always)]
+    fn write_members(&mut self, stride: usize, width: usize) {
+        for (flow, path) in self.path.chunks_exact(stride).enumerate() {
+            for (hop, &at) in path.iter().enumerate() {
+                if at == PAD {
+                    continue;
+                }
+                let link = &mut self.links[at as usize];
+                let record = &mut self.members[link.to as usize * width..][..width];
+                link.to += 1;
+                let (others, crossing) = record.split_at_mut(stride);
+                first(hop, path, others);
+                others[0] = flow as u32;
+                if !crossing.is_empty() {
+                    first(hop, &self.crossing[flow * stride..][..stride], crossing);
+                }
+                self.load[at as usize] += f64::from(weight(record, stride, 0));
+            }
+        }
+    }
+}
+
+/// Writes `path` with the field at `hop` first.
+#[inline(always)]
+fn first(hop: usize, path: &[u32], record: &mut [u32]) {
+    if let (&[one, other], [first, second]) = (path, &mut *record) {
+        (*first, *second) = if hop == 0 { (one, other) } else { (other, one) };
+        return;
+    }
+    record[0] = path[hop];
+    record[1..=hop].copy_from_slice(&path[..hop]);
+    record[hop + 1..].copy_from_slice(&path[hop + 1..]);
+}
