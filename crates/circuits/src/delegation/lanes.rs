@@ -92,7 +92,6 @@ pub(super) fn fill(
         |_, _| true,
     ];
     for fits in rounds {
-        let mut open = false;
         for entry in entries.iter_mut().filter(|entry| entry.bytes > 0) {
             let [source, destination] =
                 [entry.source, entry.destination].map(|gpu| nearest[usize::from(gpu)]);
@@ -101,16 +100,11 @@ pub(super) fn fill(
                     let bytes = entry.bytes.min(lane.left);
                     entry.bytes -= bytes;
                     lane.left -= bytes;
-                    each((entry.source, entry.destination), lane, bytes);
-                    if entry.bytes == 0 {
-                        break;
+                    if bytes > 0 {
+                        each((entry.source, entry.destination), lane, bytes);
                     }
                 }
             }
-            open |= entry.bytes > 0;
-        }
-        if !open {
-            return;
         }
     }
 }
