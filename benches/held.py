@@ -80,6 +80,7 @@ FIGURES: Mapping[str, Callable[[Path], list[str]]] = {
         _example("flow", "all_to_all"), "256", "uneven", "switch", "0.01"],
     "permutation of 128, spray, on packets": packets("spray"),
     "permutation of 128, ndp, on packets": packets("ndp"),
+    "Copilot's fits, 64 experts": lambda _: [_example("circuits", "circuits"), "fit", "64"],
     "lightloom cost": program("cost"),
     "lightloom plan collective": program(
         "plan", "collective", "--algorithm", "ring-allreduce", "--nodes", "8", "--size", "64 MB"),

@@ -29,8 +29,7 @@ class Origin(NamedTuple):
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A value with its origin."""
 
     value: Any
@@ -195,7 +194,9 @@ def _with_origin(table: Mapping[str, Any], origin: Callable[[str], Origin], at: 
 
 def _frozen(value: Any) -> Any:
     if isinstance(value, Leaf):
-        return _frozen(value.value)
+        value = value.value
+    if isinstance(value, str | int | float):
+        return value
     if isinstance(value, list | tuple):
         return tuple(_frozen(item) for item in value)
     if isinstance(value, dict):

@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ def to_toml(tree: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@lru_cache(maxsize=4096)
 def key_text(key: str) -> str:
-    """Write one key, quoted where TOML asks for it.
+    """Write one key, quoted where TOML asks for it. A run asks for the same thousands of times.
 
     Examples
     --------

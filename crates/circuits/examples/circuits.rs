@@ -1,7 +1,8 @@
 //! Prints what MixNet's decisions cost, a line of JSON each: circuits for a demand, and a predictor's
 //! fit. Loads and demands are noise around even ones, drawn anew for each decision.
 //!
-//! `cargo run --release -p lightloom-circuits --example circuits`
+//! `cargo run --release -p lightloom-circuits --example circuits`; with `-- fit 64` twenty fits of 64
+//! experts alone, and a digest of their bits.
 
 use lightloom_circuits::predict::{Sample, Transition};
 use lightloom_circuits::{CircuitCounts, Rates, ServerDemand, all_to_all_time, allocate, choose};
@@ -13,6 +14,11 @@ const NICS: u32 = 6;
 const WINDOW: usize = 16;
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [fit, experts] = arguments.as_slice() {
+        let experts = experts.parse().ok().filter(|_| fit == "fit");
+        return digest(experts.expect("fit, and how many experts"));
+    }
     for servers in [8, 16, 32, 64] {
         circuits(servers);
     }
@@ -69,26 +75,48 @@ fn circuits(n: usize) {
     );
 }
 
-fn fit(experts: usize) {
+/// Loads of two layers, iteration by iteration.
+fn pairs(experts: usize) -> Vec<(Vec<f64>, Vec<f64>)> {
     let load = |seed: u64| -> Vec<f64> {
         let raw: Vec<f64> =
             (0..experts as u64).map(|at| 0.9 + 0.2 * noise(seed << 32 | at)).collect();
         let sum: f64 = raw.iter().sum();
         raw.iter().map(|value| value / sum).collect()
     };
-    let pairs: Vec<_> = (0..40).map(|t| (load(2 * t), load(2 * t + 1))).collect();
+    (0..40).map(|t| (load(2 * t), load(2 * t + 1))).collect()
+}
+
+/// The fit of a window that begins with one of them.
+fn fitted(experts: usize, pairs: &[(Vec<f64>, Vec<f64>)], first: usize) -> Transition {
+    let window = pairs[first % (pairs.len() - WINDOW)..][..WINDOW].iter().zip(0i32..);
+    let weight = |t| 0.9f64.powi(WINDOW as i32 - 1 - t);
+    let samples: Vec<Sample<'_>> =
+        window.map(|((before, after), t)| Sample { before, after, weight: weight(t) }).collect();
+    Transition::fit(experts, &samples, 1e-6)
+}
+
+/// Twenty fits, and FNV-1a of their matrices.
+fn digest(experts: usize) {
+    let (pairs, mut hash) = (pairs(experts), 0xcbf2_9ce4_8422_2325_u64);
+    let mut steps = 0;
+    for first in 0..20 {
+        let fitted = fitted(experts, &pairs, first);
+        steps += fitted.steps;
+        for at in 0..experts * experts {
+            let bits = fitted.get(at / experts, at % experts).to_bits();
+            hash = (hash ^ bits).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    println!(
+        "{{\"experts\": {experts}, \"fits\": 20, \"steps\": {steps}, \"digest\": \"{hash:016x}\"}}"
+    );
+}
+
+fn fit(experts: usize) {
+    let pairs = pairs(experts);
     let (mut steps, mut fits, mut gap) = (0, 0, 0.0f64);
     let (fit_us, longest_us) = timed(|run| {
-        let samples: Vec<Sample<'_>> = pairs[run % (40 - WINDOW)..][..WINDOW]
-            .iter()
-            .zip(0i32..)
-            .map(|((before, after), t)| Sample {
-                before,
-                after,
-                weight: 0.9f64.powi(WINDOW as i32 - 1 - t),
-            })
-            .collect();
-        let fitted = Transition::fit(experts, &samples, 1e-6);
+        let fitted = fitted(experts, &pairs, run);
         gap = gap.max(fitted.gap / fitted.constant_objective);
         (steps, fits) = (steps + fitted.steps, fits + 1);
     });

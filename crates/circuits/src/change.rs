@@ -17,11 +17,13 @@
 
 use super::choose;
 use super::choose::improve;
-use super::timed::{Rows, whole};
+use super::rows::Rows;
+use super::timed::{Pace, whole};
 use crate::demand::ServerDemand;
 use crate::greedy::{CircuitCounts, allocate};
-use crate::timed::Rates;
+use crate::timed::{Rates, TimedDemand};
 use lightloom_units::Time;
+use std::cell::OnceCell;
 
 /// What circuits are chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub struct Prospect<'a> {
     /// All-to-alls of other demands after these, before circuits can change again at no cost.
     pub later: u32,
     /// What those are taken to send, each as often; nothing if none.
-    pub usual: &'a [&'a ServerDemand],
+    pub usual: &'a [&'a TimedDemand],
     /// How long those take at most, all of them: with circuits of its own for each demand, and with the
     /// wait for these. No limit if circuits cannot change for each.
     pub again: Option<Time>,
@@ -67,26 +69,44 @@ pub fn total_time(
     dark: Time,
     prospect: Prospect<'_>,
 ) -> Time {
-    let rows = Rows::new(demand, new, rates);
-    let steady = rows.longest();
-    let exposed = dark.saturating_sub(prospect.hidden).ps() as f64;
-    let first = if prospect.uses == 0 {
-        0.0
-    } else if new.beyond(standing) == 0 {
-        steady
-    } else if rates.share_eps {
-        // Packets are shared out as if all new circuits could carry.
-        exposed + steady
-    } else {
-        steady.max(rows.latest(standing, exposed))
-    };
-    let thereafter =
-        |counts: &CircuitCounts| prospect.after(|usual| Rows::new(usual, counts, rates).longest());
-    let mut later = thereafter(new);
-    if exposed > 0.0 && new != standing {
-        later = later.max(thereafter(standing));
+    Weighing { demand, standing, rates, prospect, held: OnceCell::new() }.total(new, dark)
+}
+
+/// What circuits are weighed for.
+struct Weighing<'a> {
+    demand: &'a ServerDemand,
+    standing: &'a CircuitCounts,
+    rates: &'a Rates,
+    prospect: Prospect<'a>,
+    /// How long the later all-to-alls take with the circuits that stand \[ps\], once that was asked.
+    held: OnceCell<f64>,
+}
+
+impl Weighing<'_> {
+    /// The [`total_time`] if `new` circuits cost `dark`.
+    fn total(&self, new: &CircuitCounts, dark: Time) -> Time {
+        let Weighing { standing, rates, prospect, .. } = *self;
+        let rows = Rows::new(self.demand, new, rates);
+        let steady = rows.longest();
+        let exposed = dark.saturating_sub(prospect.hidden).ps() as f64;
+        let first = if prospect.uses == 0 {
+            0.0
+        } else if new.beyond(standing) == 0 {
+            steady
+        } else if rates.share_eps {
+            // Packets are shared out as if all new circuits could carry.
+            exposed + steady
+        } else {
+            steady.max(rows.latest(standing, exposed))
+        };
+        let held = || *self.held.get_or_init(|| prospect.after(standing, rates));
+        let later = match new == standing {
+            true => held(),
+            false if exposed > 0.0 => prospect.after(new, rates).max(held()),
+            false => prospect.after(new, rates),
+        };
+        whole(first + f64::from(prospect.uses.saturating_sub(1)) * steady + later)
     }
-    whole(first + f64::from(prospect.uses.saturating_sub(1)) * steady + later)
 }
 
 /// Chooses circuits that pay for their dark time: of what stands and what could replace it, what has
@@ -117,19 +137,20 @@ pub fn settle(
     dark: impl Fn(u32) -> Time,
     prospect: Prospect<'_>,
 ) -> CircuitCounts {
-    let total = |new: &CircuitCounts| {
-        let changed = new.beyond(standing);
-        (total_time(demand, standing, new, rates, dark(changed), prospect), changed)
-    };
-    let mut best = (total(standing), standing.clone());
     let exposed = dark(1).saturating_sub(prospect.hidden);
     if exposed > Time::ZERO {
         let known = Prospect { later: 0, ..prospect };
         let stays = total_time(demand, standing, standing, rates, Time::ZERO, known);
         if stays <= bound_of_change(least(demand, ports, rates), exposed, prospect.uses) {
-            return best.1;
+            return standing.clone();
         }
     }
+    let weighing = Weighing { demand, standing, rates, prospect, held: OnceCell::new() };
+    let total = |new: &CircuitCounts| {
+        let changed = new.beyond(standing);
+        (weighing.total(new, dark(changed)), changed)
+    };
+    let mut best = (total(standing), standing.clone());
     let mut weigh = |new: &CircuitCounts| {
         let reached = total(new);
         if reached < best.0 {
@@ -153,12 +174,13 @@ fn bound_of_change(least: Time, exposed: Time, uses: u32) -> Time {
 }
 
 impl Prospect<'_> {
-    /// The time of all later all-to-alls, if `time` is that of one \[ps\].
-    fn after(&self, time: impl Fn(&ServerDemand) -> f64) -> f64 {
+    /// The time of all later all-to-alls with some circuits \[ps\].
+    fn after(&self, counts: &CircuitCounts, rates: &Rates) -> f64 {
         if self.usual.is_empty() || self.later == 0 {
             return 0.0;
         }
-        let times = self.usual.iter().map(|usual| time(usual));
+        let pace = Pace::new(rates);
+        let times = self.usual.iter().map(|usual| usual.longest(counts, &pace));
         let held = times.sum::<f64>() / self.usual.len() as f64 * f64::from(self.later);
         self.again.map_or(held, |again| held.min(again.ps() as f64))
     }
@@ -210,7 +232,8 @@ mod tests {
         ) {
             let rates = Rates { share_eps, ..RATES };
             let even = ServerDemand { n: demand.n, bytes: vec![1 << 27; demand.n * demand.n] };
-            let (usual, again) = (&[&even], again.map(Time::from_ps));
+            let usual = TimedDemand::new(even.clone());
+            let (usual, again) = (&[&usual], again.map(Time::from_ps));
             let prospect = Prospect { uses, hidden: Time::from_ps(hidden), later, usual, again };
             let ports = vec![4; demand.n];
             let dark = |changed| Time::from_ps(dark + u64::from(changed) * 1000);

@@ -9,7 +9,7 @@
 //! against an exact method (`lightloom.oracle.mixnet`).
 
 use super::search::Search;
-use super::timed::Rows;
+use super::timed::{Pace, longest, totals};
 use crate::demand::ServerDemand;
 use crate::greedy::{CircuitCounts, allocate};
 use crate::timed::Rates;
@@ -107,31 +107,33 @@ fn packed(demand: &ServerDemand, ports: &[u32], rates: &Rates) -> CircuitCounts 
         .map(|(a, b)| (a, b, demand.get(a, b).max(demand.get(b, a))))
         .filter(|&(_, _, busier)| busier > 0)
         .collect();
+    let (totals, pace) = (totals(demand), Pace::new(rates));
+    let timed = |counts: &CircuitCounts| longest(demand, &totals, counts, &pace);
     let mut best = CircuitCounts::dark(n);
-    let mut time = Rows::new(demand, &best, rates).longest();
+    let mut time = timed(&best);
     let (mut low, mut high) = (0.0, time);
+    // By pair: what each of its circuits carries, where it stands, and how many it needs.
+    let mut order: Vec<(f64, usize, f64)> = Vec::with_capacity(pairs.len());
     for _ in 0..STEPS {
         let target = if high.is_finite() { (low + high) / 2.0 } else { break };
         let bytes = target * rates.optical_bps as f64 / 8e12;
-        let wanted = |busier: u64| (busier as f64 / bytes).ceil();
-        let mut order: Vec<(f64, usize)> = pairs
-            .iter()
-            .enumerate()
-            .map(|(at, &(_, _, busier))| (busier as f64 / wanted(busier), at))
-            .collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        order.clear();
+        order.extend(pairs.iter().enumerate().map(|(at, &(_, _, busier))| {
+            let wanted = (busier as f64 / bytes).ceil();
+            (busier as f64 / wanted, at, wanted)
+        }));
+        order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut free = ports.to_vec();
         let mut counts = CircuitCounts::dark(n);
-        for (_, at) in order {
-            let (a, b, busier) = pairs[at];
-            let wanted = wanted(busier);
+        for &(_, at, wanted) in &order {
+            let (a, b, _) = pairs[at];
             if wanted <= f64::from(free[a].min(free[b])) {
                 free[a] -= wanted as u32;
                 free[b] -= wanted as u32;
                 counts.set(a, b, wanted as u32);
             }
         }
-        let reached = Rows::new(demand, &counts, rates).longest();
+        let reached = timed(&counts);
         if reached <= target {
             high = target
         } else {

@@ -8,7 +8,7 @@
 //! Ignored: moves of more circuits at once.
 //! Checked: by those who use it, [`super::choose`] and [`super::change`].
 
-use super::timed::Rows;
+use super::rows::Rows;
 use crate::demand::ServerDemand;
 use crate::greedy::CircuitCounts;
 use crate::timed::Rates;
@@ -83,7 +83,8 @@ impl<'a> Search<'a> {
         let slowest = self.rows.slowest(a);
         let mut best: Option<(Score, Move)> = None;
         let mut leave: Option<(Score, usize)> = None;
-        for c in self.gives(a) {
+        let mut gives = self.next_gives(a, None);
+        while let Some(c) = gives {
             if let Some(c) = c {
                 if let Some(score) = self.leaving(a, c) {
                     if leave.is_none_or(|(least, _)| lower(score, least)) {
@@ -104,6 +105,7 @@ impl<'a> Search<'a> {
             if let Some(c) = c {
                 self.change(a, c, true);
             }
+            gives = self.next_gives(a, gives);
         }
         match (best, leave) {
             (Some((score, _)), Some((least, c))) if lower(least, score) => self.leave(a, c),
@@ -128,7 +130,9 @@ impl<'a> Search<'a> {
         self.change(a, b, true);
         let own = self.look(a);
         if own < self.times[a] && best.is_none_or(|((least, _), _)| own <= least) {
-            for d in self.gives(b) {
+            let mut gives = self.next_gives(b, None);
+            while let Some(d) = gives {
+                gives = self.next_gives(b, gives);
                 if d == Some(a) {
                     continue;
                 }
@@ -210,9 +214,19 @@ impl<'a> Search<'a> {
     }
 
     /// What a server can give for a circuit: a free port, or one of its circuits to some other.
-    fn gives(&self, server: usize) -> Vec<Option<usize>> {
+    fn gives(&self, server: usize) -> impl Iterator<Item = Option<usize>> + '_ {
         let free = (self.free[server] > 0).then_some(None);
-        free.into_iter().chain(self.rows.near(server).iter().map(|&c| Some(c.into()))).collect()
+        free.into_iter().chain(self.rows.near(server).map(Some))
+    }
+
+    /// Of [`Search::gives`], what follows one, or the first: moves are tried in between, and undone.
+    fn next_gives(&self, server: usize, last: Option<Option<usize>>) -> Option<Option<usize>> {
+        let from = match last {
+            None if self.free[server] > 0 => return Some(None),
+            None | Some(None) => 0,
+            Some(Some(peer)) => peer + 1,
+        };
+        self.rows.next_near(server, from).map(Some)
     }
 
     fn change(&mut self, a: usize, b: usize, more: bool) {
@@ -251,7 +265,7 @@ impl<'a> Search<'a> {
             let new = |to: &Option<usize>| {
                 to.is_none_or(|to| search.rows.counts().get(x, to) > standing.get(x, to))
             };
-            search.gives(x).into_iter().filter(new).collect()
+            search.gives(x).filter(new).collect()
         };
         for c in spare(self, a).into_iter().filter(|&c| c != Some(b)) {
             for d in spare(self, b).into_iter().filter(|&d| d != Some(a)) {

@@ -52,7 +52,49 @@ pub struct Rates {
 /// assert_eq!(all_to_all_time(&demand, &counts, &rates), Time::from_us(2));
 /// ```
 pub fn all_to_all_time(demand: &ServerDemand, counts: &CircuitCounts, rates: &Rates) -> Time {
-    whole(Rows::new(demand, counts, rates).longest())
+    whole(longest(demand, &totals(demand), counts, &Pace::new(rates)))
+}
+
+/// A demand for which many circuits are timed: what each server sends and receives is added up once.
+///
+/// ```
+/// use lightloom_circuits::{CircuitCounts, Rates, ServerDemand, TimedDemand, all_to_all_time};
+/// let rate = 400_000_000_000;
+/// let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false };
+/// let demand = ServerDemand::from_gpu_demand(2, 1, [(0, 1, 300_000)]);
+/// let counts = CircuitCounts::dark(2);
+/// let time = all_to_all_time(&demand, &counts, &rates);
+/// assert_eq!(TimedDemand::new(demand).time(&counts, &rates), time);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimedDemand {
+    demand: ServerDemand,
+    totals: Vec<(u64, u64)>,
+}
+
+impl TimedDemand {
+    /// Of this demand.
+    pub fn new(demand: ServerDemand) -> Self {
+        TimedDemand { totals: totals(&demand), demand }
+    }
+
+    /// What servers send each other.
+    pub fn demand(&self) -> &ServerDemand {
+        &self.demand
+    }
+
+    /// [`all_to_all_time`] of it.
+    ///
+    /// # Panics
+    /// As that.
+    pub fn time(&self, counts: &CircuitCounts, rates: &Rates) -> Time {
+        whole(self.longest(counts, &Pace::new(rates)))
+    }
+
+    /// The same \[ps\].
+    pub(super) fn longest(&self, counts: &CircuitCounts, pace: &Pace) -> f64 {
+        longest(&self.demand, &self.totals, counts, pace)
+    }
 }
 
 /// Picoseconds, rounded up.
@@ -61,146 +103,109 @@ pub(super) fn whole(ps: f64) -> Time {
     Time::from_ps(ps.ceil() as u64)
 }
 
-/// Circuits, and each server's time with them, kept while they change.
-pub(super) struct Rows<'a> {
-    demand: &'a ServerDemand,
-    counts: CircuitCounts,
-    /// By server: those it has circuits to, in order.
-    near: Vec<Vec<u16>>,
-    /// By server: bytes out and in without a circuit.
-    packets: Vec<(u64, u64)>,
-    optical_ps: f64,
-    packet_ps: f64,
-    share_eps: bool,
+/// By server: all bytes out and in.
+pub(super) fn totals(demand: &ServerDemand) -> Vec<(u64, u64)> {
+    let n = demand.n;
+    assert_eq!(demand.bytes.len(), n * n, "bytes of {n} servers");
+    let mut totals = vec![(0, 0); n];
+    for a in 0..n {
+        let row = &demand.bytes[a * n..(a + 1) * n];
+        let mut out = 0;
+        for others in [0..a, a + 1..n] {
+            for (&bytes, total) in row[others.clone()].iter().zip(&mut totals[others]) {
+                out += bytes;
+                total.1 += bytes;
+            }
+        }
+        totals[a].0 = out;
+    }
+    totals
 }
 
-impl<'a> Rows<'a> {
-    pub fn new(demand: &'a ServerDemand, counts: &CircuitCounts, rates: &Rates) -> Self {
-        let n = demand.n;
-        assert_eq!(demand.bytes.len(), n * n, "bytes of {n} servers");
-        assert_eq!(counts.servers(), n, "servers of the circuits and of the demand");
-        // All bytes, without a look at circuits, then those of the few pairs that have some taken off.
-        let mut near = vec![Vec::with_capacity(8); n];
-        let mut packets = vec![(0, 0); n];
-        for a in 0..n {
-            let row = &demand.bytes[a * n..(a + 1) * n];
-            let mut out = 0;
-            for others in [0..a, a + 1..n] {
-                for (&bytes, packets) in row[others.clone()].iter().zip(&mut packets[others]) {
-                    out += bytes;
-                    packets.1 += bytes;
-                }
-            }
-            packets[a].0 = out;
-            let joined = counts.row(a).iter().enumerate();
-            let joined = joined.filter(|&(b, &circuits)| circuits > 0 && b != a);
-            near[a].extend(joined.map(|(b, _)| b as u16));
-        }
-        for (a, near) in near.iter().enumerate() {
-            for b in near.iter().map(|&b| usize::from(b)) {
-                packets[a].0 -= demand.get(a, b);
-                packets[b].1 -= demand.get(a, b);
-            }
-        }
+/// The time of the whole with some circuits \[ps\].
+pub(super) fn longest(
+    demand: &ServerDemand,
+    totals: &[(u64, u64)],
+    counts: &CircuitCounts,
+    pace: &Pace,
+) -> f64 {
+    assert_eq!(counts.servers(), demand.n, "servers of the circuits and of the demand");
+    let time = |server: usize| {
+        let near = joined(counts, server);
+        let left = |(out, into): (u64, u64), (to, _)| {
+            (out - demand.get(server, to), into - demand.get(to, server))
+        };
+        let packets = near.clone().fold(totals[server], left);
+        pace.time(demand, server, packets, near)
+    };
+    (0..demand.n).map(time).fold(0.0, f64::max)
+}
+
+/// The servers that one has circuits to, in order, and how many.
+pub(super) fn joined(
+    counts: &CircuitCounts,
+    server: usize,
+) -> impl Iterator<Item = (usize, u32)> + Clone + '_ {
+    counts.row(server).iter().copied().enumerate().filter(|&(_, circuits)| circuits > 0)
+}
+
+/// How long a byte takes.
+pub(super) struct Pace {
+    optical_ps: f64,
+    pub packet_ps: f64,
+    pub share_eps: bool,
+}
+
+impl Pace {
+    pub fn new(rates: &Rates) -> Self {
         let packet_bps = rates.packet_bps as f64 * f64::from(rates.packet_nics);
-        Rows {
-            demand,
-            counts: counts.clone(),
-            near,
-            packets,
+        Pace {
             optical_ps: 8e12 / rates.optical_bps as f64,
             packet_ps: 8e12 / packet_bps,
             share_eps: rates.share_eps && packet_bps > 0.0,
         }
     }
 
-    pub fn counts(&self) -> &CircuitCounts {
-        &self.counts
-    }
-
-    pub fn into_counts(self) -> CircuitCounts {
-        self.counts
-    }
-
-    /// The servers that `server` has circuits to, in order.
-    pub fn near(&self, server: usize) -> &[u16] {
-        &self.near[server]
-    }
-
-    /// Bytes of the busier direction of a pair.
-    pub fn busier(&self, a: usize, b: usize) -> u64 {
-        self.demand.get(a, b).max(self.demand.get(b, a))
-    }
-
-    /// Gives a pair so many circuits.
-    pub fn set(&mut self, a: usize, b: usize, circuits: u32) {
-        let before = self.counts.get(a, b);
-        self.counts.set(a, b, circuits);
-        if (before > 0) == (circuits > 0) {
-            return;
-        }
-        let (out, into) = (self.demand.get(a, b), self.demand.get(b, a));
-        if circuits > 0 {
-            self.packets[a] = (self.packets[a].0 - out, self.packets[a].1 - into);
-            self.packets[b] = (self.packets[b].0 - into, self.packets[b].1 - out);
-        } else {
-            self.packets[a] = (self.packets[a].0 + out, self.packets[a].1 + into);
-            self.packets[b] = (self.packets[b].0 + into, self.packets[b].1 + out);
-        }
-        for (at, to) in [(a, b as u16), (b, a as u16)] {
-            match self.near[at].binary_search(&to) {
-                Ok(place) => drop(self.near[at].remove(place)),
-                Err(place) => self.near[at].insert(place, to),
-            }
-        }
-    }
-
-    /// The time of one server \[ps\].
-    pub fn time(&self, server: usize) -> f64 {
-        let (out, into) = self.packets[server];
+    /// The time of one server \[ps\]: bytes out and in that have no circuit, and the servers that it has
+    /// circuits to, in order, with how many.
+    pub fn time(
+        &self,
+        demand: &ServerDemand,
+        server: usize,
+        (out, into): (u64, u64),
+        near: impl Iterator<Item = (usize, u32)> + Clone,
+    ) -> f64 {
         if self.share_eps {
-            let row = |to: usize| self.demand.get(server, to);
-            let column = |from: usize| self.demand.get(from, server);
-            return self.shared(server, out, row).max(self.shared(server, into, column));
+            let row = |to: usize| demand.get(server, to);
+            let column = |from: usize| demand.get(from, server);
+            let (out, into) =
+                (self.shared(out, near.clone(), row), self.shared(into, near, column));
+            return out.max(into);
         }
-        let mut longest = ps(out.max(into), self.packet_ps);
-        for &to in &self.near[server] {
-            let circuits = f64::from(self.counts.get(server, to.into()));
-            let busier = self.busier(server, to.into());
-            longest = longest.max(ps(busier, self.optical_ps) / circuits);
-        }
-        longest
+        let packets = ps(out.max(into), self.packet_ps);
+        near.fold(packets, |longest, (to, circuits)| {
+            longest.max(self.circuits(demand, server, to, circuits))
+        })
     }
 
-    /// The peer whose circuits take longest, and how long \[ps\]; none where packets help circuits.
-    pub fn slowest(&self, server: usize) -> Option<(usize, f64)> {
-        let time = |&to: &u16| {
-            let circuits = f64::from(self.counts.get(server, to.into()));
-            (usize::from(to), ps(self.busier(server, to.into()), self.optical_ps) / circuits)
-        };
-        let near = self.near[server].iter().filter(|_| !self.share_eps);
-        near.map(time).max_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    /// How long at least a server's packets take \[ps\], were `peer` given a circuit.
-    pub fn packets_with(&self, server: usize, peer: usize) -> f64 {
-        let (mut out, mut into) = self.packets[server];
-        if self.counts.get(server, peer) == 0 {
-            out -= self.demand.get(server, peer);
-            into -= self.demand.get(peer, server);
-        }
-        ps(out.max(into), self.packet_ps)
+    /// The time of a pair's circuits \[ps\].
+    pub fn circuits(&self, demand: &ServerDemand, a: usize, b: usize, circuits: u32) -> f64 {
+        ps(busier(demand, a, b), self.optical_ps) / f64::from(circuits)
     }
 
     /// One direction of a server: the least time in which packet NICs carry what its circuits do not,
     /// by Newton's method from the left on a convex, falling function.
-    fn shared(&self, server: usize, packets: u64, bytes: impl Fn(usize) -> u64) -> f64 {
+    fn shared(
+        &self,
+        packets: u64,
+        near: impl Iterator<Item = (usize, u32)> + Clone,
+        bytes: impl Fn(usize) -> u64,
+    ) -> f64 {
         let mut time = packets as f64 * self.packet_ps;
         loop {
             let (mut left, mut rate) = (packets as f64, 1.0 / self.packet_ps);
-            for &to in &self.near[server] {
-                let to = usize::from(to);
-                let circuits = f64::from(self.counts.get(server, to)) / self.optical_ps;
+            for (to, circuits) in near.clone() {
+                let circuits = f64::from(circuits) / self.optical_ps;
                 let bytes = bytes(to) as f64;
                 if bytes > circuits * time {
                     left += bytes;
@@ -214,43 +219,26 @@ impl<'a> Rows<'a> {
             time = next;
         }
     }
+}
 
-    /// When the last pair ends that has circuits beyond those that stood, if these are dark for
-    /// `dark` \[ps\].
-    pub fn latest(&self, stood: &CircuitCounts, dark: f64) -> f64 {
-        let mut latest = 0.0_f64;
-        for (server, near) in self.near.iter().enumerate() {
-            for to in near.iter().map(|&to| usize::from(to)).filter(|&to| to > server) {
-                let circuits = self.counts.get(server, to);
-                let busier = self.busier(server, to);
-                if circuits > stood.get(server, to) && busier > 0 {
-                    let time = ps(busier, self.optical_ps) / f64::from(circuits);
-                    latest = latest.max(dark + time);
-                }
-            }
-        }
-        latest
-    }
-
-    /// The time of the whole \[ps\].
-    pub fn longest(&self) -> f64 {
-        (0..self.demand.n).map(|server| self.time(server)).fold(0.0, f64::max)
-    }
+/// Bytes of the busier direction of a pair.
+pub(super) fn busier(demand: &ServerDemand, a: usize, b: usize) -> u64 {
+    demand.get(a, b).max(demand.get(b, a))
 }
 
 /// Nothing takes no time, over no matter what.
-fn ps(bytes: u64, ps_per_byte: f64) -> f64 {
+pub(super) fn ps(bytes: u64, ps_per_byte: f64) -> f64 {
     if bytes == 0 { 0.0 } else { bytes as f64 * ps_per_byte }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::delegation::{Layout, RouteOptions, route};
     use crate::ports::{PortMap, assign};
     use proptest::prelude::*;
 
-    fn cases() -> impl Strategy<Value = (ServerDemand, CircuitCounts, Rates)> {
+    pub(crate) fn cases() -> impl Strategy<Value = (ServerDemand, CircuitCounts, Rates)> {
         let bytes = prop_oneof![Just(0u64), 1u64 << 20..1 << 40];
         let rate = 1u64 << 30..1 << 40;
         (2usize..6).prop_flat_map(move |n| {
@@ -330,24 +318,6 @@ mod tests {
             let time = all_to_all_time(&demand, &counts, &rates);
             for other in [permuted(false), permuted(true)] {
                 prop_assert!(time.ps().abs_diff(other.ps()) <= 1 + time.ps() / 1_000_000_000);
-            }
-        }
-
-        #[test]
-        fn rows_that_change_are_those_of_new_circuits(
-            (demand, counts, rates) in cases(),
-            changes in prop::collection::vec((0usize..6, 1usize..6, 0u32..4), 0..20),
-        ) {
-            let n = demand.n;
-            let mut rows = Rows::new(&demand, &counts, &rates);
-            for (a, step, circuits) in changes {
-                let (a, b) = (a % n, (a % n + 1 + step % (n - 1)) % n);
-                rows.set(a, b, circuits);
-            }
-            let fresh = Rows::new(&demand, rows.counts(), &rates);
-            for server in 0..n {
-                prop_assert_eq!(rows.time(server).to_bits(), fresh.time(server).to_bits());
-                prop_assert_eq!(rows.near(server), fresh.near(server));
             }
         }
 

@@ -1,6 +1,6 @@
 //! What a decider remembers of a region's demands.
 
-use lightloom_circuits::{CircuitCounts, ServerDemand};
+use lightloom_circuits::{CircuitCounts, ServerDemand, TimedDemand};
 
 /// How many demands are remembered.
 const REMEMBERED: usize = 16;
@@ -15,14 +15,14 @@ pub(crate) struct Memory {
 /// A demand that was seen.
 #[derive(Clone, Debug)]
 struct Seen {
-    demand: ServerDemand,
+    demand: TimedDemand,
     /// The ports for which circuits of its own were chosen, and these.
     own: Option<(Vec<u32>, CircuitCounts)>,
 }
 
 impl Seen {
     fn new(demand: ServerDemand) -> Self {
-        Seen { demand, own: None }
+        Seen { demand: TimedDemand::new(demand), own: None }
     }
 }
 
@@ -31,11 +31,11 @@ impl Memory {
     /// other way round. Before the first stands an even demand of as many bytes.
     pub fn see(&mut self, demand: &ServerDemand) {
         let n = demand.n;
-        if self.seen.iter().any(|seen| seen.demand.n != n) || self.seen.is_empty() {
+        if self.seen.iter().any(|seen| seen.demand.demand().n != n) || self.seen.is_empty() {
             let pairs = (n * n - n).max(1) as u64;
             let even = vec![demand.bytes.iter().sum::<u64>() / pairs; n * n];
             self.seen = vec![Seen::new(ServerDemand { n, bytes: even })];
-        } else if self.seen.last().is_some_and(|last| alike(&last.demand, demand)) {
+        } else if self.seen.last().is_some_and(|last| alike(last.demand.demand(), demand)) {
             return;
         }
         if self.seen.len() > REMEMBERED {
@@ -45,7 +45,7 @@ impl Memory {
     }
 
     /// The demands before the last.
-    pub fn usual(&self) -> Vec<&ServerDemand> {
+    pub fn usual(&self) -> Vec<&TimedDemand> {
         let before = self.seen.split_last().map_or(&[][..], |(_, before)| before);
         before.iter().map(|seen| &seen.demand).collect()
     }
@@ -56,12 +56,12 @@ impl Memory {
         &mut self,
         ports: &[u32],
         fit: impl Fn(&ServerDemand) -> Result<CircuitCounts, E>,
-        mut tell: impl FnMut(&ServerDemand, &CircuitCounts),
+        mut tell: impl FnMut(&TimedDemand, &CircuitCounts),
     ) -> Result<(), E> {
         let Some((_, before)) = self.seen.split_last_mut() else { return Ok(()) };
         for Seen { demand, own } in before {
             let kept = own.take().filter(|(of, _)| of == ports);
-            let chosen = kept.map_or_else(|| Ok((ports.to_vec(), fit(demand)?)), Ok)?;
+            let chosen = kept.map_or_else(|| Ok((ports.to_vec(), fit(demand.demand())?)), Ok)?;
             tell(demand, &own.insert(chosen).1);
         }
         Ok(())
@@ -99,11 +99,14 @@ mod tests {
     fn a_combine_is_not_another_demand() {
         let mut memory = Memory::default();
         memory.see(&demand([0, 4, 2, 0]));
-        assert_eq!(memory.usual(), [&demand([3, 3, 3, 3])]);
+        let usual = |memory: &Memory| {
+            memory.usual().into_iter().map(|usual| usual.demand().clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(usual(&memory), [demand([3, 3, 3, 3])]);
         memory.see(&demand([0, 2, 4, 0]));
         assert_eq!(memory.usual().len(), 1);
         memory.see(&demand([0, 2, 5, 0]));
-        assert_eq!(memory.usual(), [&demand([3, 3, 3, 3]), &demand([0, 4, 2, 0])]);
+        assert_eq!(usual(&memory), [demand([3, 3, 3, 3]), demand([0, 4, 2, 0])]);
         (0..40).for_each(|more| memory.see(&demand([0, more, 9, 0])));
         assert_eq!(memory.usual().len(), REMEMBERED);
     }

@@ -6,7 +6,7 @@ use crate::rule::RuleInput;
 use crate::settings::{Refusal, Settings};
 use crate::traffic::Window;
 use lightloom_circuits::failover::{CutOff, lifelines};
-use lightloom_circuits::{CircuitCounts, Prospect, Rates, ServerDemand, all_to_all_time, allocate};
+use lightloom_circuits::{CircuitCounts, Prospect, Rates, ServerDemand, allocate};
 use lightloom_units::Time;
 
 /// What is remembered of a tenant.
@@ -94,7 +94,7 @@ impl Tenant {
         };
         let (mut times, mut dark, mut count) = (0u128, 0u128, 0);
         self.memory.own(ports, fit, |demand, own| {
-            times += u128::from(all_to_all_time(demand, own, rates).ps());
+            times += u128::from(demand.time(own, rates).ps());
             dark += u128::from(settings.dark.expected(own.total()).ps());
             count += 1;
         })?;

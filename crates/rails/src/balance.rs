@@ -69,7 +69,7 @@ pub fn assign(
             }
             (Deal::Lpt, _) => {
                 lpt.assign(messages, chunk, domain as u32);
-                lpt.rails().to_vec()
+                lpt.rails().collect()
             }
             _ => vec![],
         };

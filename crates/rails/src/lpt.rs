@@ -9,10 +9,9 @@
 //! rail is filled beyond its share and beyond the least loaded one by more than the largest such rest.
 //! A rest above a third of a rail's share is dealt as LPT says. So loads end within the largest chunk of each
 //! other, and within 4/3 - 1/(3N) of the best, as LPT's do: a sender needs its own demand alone.
-//! Cost: full chunks are never written down or sorted, only the rests are; rails wait in a ring that
-//! is in the order of their loads, so a chunk as large as the one before costs a handful of
-//! instructions whatever the number of rails; a rest looks at every rail. `cargo run --release --example
-//! lpt` prints how many chunks a second that is.
+//! Cost: whole chunks go round the rails, so of a message's it is known from the first one's turn where
+//! they are, and none is dealt by itself; rests are sorted, and each looks at every rail. `cargo run
+//! --release --example lpt` prints how many chunks a second that is.
 //! Checked: against the definition with a sort and a search for the least, chunk by chunk; receivers'
 //! loads on sparse demands.
 
@@ -40,8 +39,9 @@ pub struct Message {
 /// let message = |bytes, destination| Message { bytes, destination, source: 0, receiver: 0 };
 /// lpt.assign(&[message(100, 1), message(250, 2)], 100, 0);
 /// // Three chunks of 100, destination 1 first; then the rest of 50 on the rail with less.
-/// assert_eq!(lpt.chunks(0), [0]);
-/// assert_eq!(lpt.chunks(1), [1, 0, 1]);
+/// assert_eq!(lpt.chunks(0).collect::<Vec<_>>(), [0]);
+/// assert_eq!(lpt.chunks(1).collect::<Vec<_>>(), [1, 0, 1]);
+/// assert_eq!(lpt.shares(1).collect::<Vec<_>>(), [(1, 100), (0, 100), (1, 50)]);
 /// assert_eq!(lpt.loads(), [200, 150]);
 /// ```
 #[derive(Clone, Debug)]
@@ -50,14 +50,25 @@ pub struct Lpt {
     ring: Vec<(u64, u16)>,
     head: usize,
     loads: Vec<u64>,
-    rails: Vec<u16>,
-    /// Where the chunks of each message begin in `rails`, and where the last one's end.
-    first: Vec<usize>,
+    /// By message.
+    dealt: Vec<Dealt>,
+    chunk: u64,
     order: Vec<u32>,
     /// Rests: size, destination, and place of the message in `order`.
     rests: Vec<(u64, u32, u32)>,
     /// Bytes by destination and rail.
     pairs: Vec<u64>,
+}
+
+/// Where the chunks of a message are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Dealt {
+    /// The rail of the first whole one; the others follow round the rails.
+    first: u16,
+    whole: u64,
+    /// The rest, and its rail; none if it has no bytes.
+    rest: u64,
+    rest_on: u16,
 }
 
 impl Lpt {
@@ -71,8 +82,8 @@ impl Lpt {
             ring: vec![(0, 0); rails],
             head: 0,
             loads: vec![0; rails],
-            rails: Vec::new(),
-            first: Vec::new(),
+            dealt: Vec::new(),
+            chunk: 1,
             order: Vec::new(),
             rests: Vec::new(),
             pairs: Vec::new(),
@@ -87,10 +98,7 @@ impl Lpt {
     pub fn assign(&mut self, messages: &[Message], chunk: u64, sender: u32) {
         assert!(chunk > 0, "a chunk has bytes");
         let rails = self.loads.len();
-        self.head = 0;
-        for (turn, slot) in self.ring.iter_mut().enumerate() {
-            *slot = (0, ((turn + sender as usize) % rails) as u16);
-        }
+        self.chunk = chunk;
         self.order.clear();
         self.order.extend(0..messages.len() as u32);
         let ends = |&at: &u32| {
@@ -99,29 +107,35 @@ impl Lpt {
         };
         // Stable, and linear if it was in order.
         self.order.sort_by_key(ends);
-        self.first.clear();
-        let (mut chunks, mut total, mut destinations) = (0, 0, 0);
-        for message in messages {
-            self.first.push(chunks);
-            chunks += message.bytes.div_ceil(chunk) as usize;
-            total += message.bytes;
-            destinations = destinations.max(message.destination as usize + 1);
-        }
-        self.first.push(chunks);
-        self.rails.clear();
-        self.rails.resize(chunks, 0);
+        let total = messages.iter().map(|message| message.bytes).sum();
+        let destinations = messages.iter().map(|message| message.destination as usize + 1).max();
+        self.dealt.clear();
+        self.dealt.resize(messages.len(), Dealt::default());
         self.pairs.clear();
-        self.pairs.resize(destinations * rails, 0);
+        self.pairs.resize(destinations.unwrap_or(0) * rails, 0);
         self.rests.clear();
-        for place in 0..self.order.len() {
-            let at = self.order[place] as usize;
-            let Message { bytes, destination, .. } = messages[at];
-            for slot in self.first[at]..self.first[at] + (bytes / chunk) as usize {
-                self.rails[slot] = self.deal(chunk, destination);
+        let mut turns = 0;
+        for (place, &at) in (0..).zip(&self.order) {
+            let Message { bytes, destination, .. } = messages[at as usize];
+            let (whole, rest) = (bytes / chunk, bytes % chunk);
+            let first = ((turns + u64::from(sender)) % rails as u64) as u16;
+            let dealt = Dealt { first, whole, rest, rest_on: 0 };
+            self.dealt[at as usize] = dealt;
+            turns += whole;
+            let pairs = &mut self.pairs[destination as usize * rails..][..rails];
+            dealt.whole_by_rail(rails).for_each(|(rail, chunks)| {
+                pairs[usize::from(rail)] += chunks * chunk;
+            });
+            if rest > 0 {
+                self.rests.push((rest, destination, place));
             }
-            if bytes % chunk > 0 {
-                self.rests.push((bytes % chunk, destination, place as u32));
-            }
+        }
+        // Every rail was given as many whole chunks as any other, or one more: their turns stay.
+        let (rounds, more) = (turns / rails as u64, (turns % rails as u64) as usize);
+        self.head = more;
+        for (turn, slot) in self.ring.iter_mut().enumerate() {
+            let load = (rounds + u64::from(turn < more)) * chunk;
+            *slot = (load, ((turn + sender as usize) % rails) as u16);
         }
         self.deal_rests(total, sender);
     }
@@ -144,11 +158,11 @@ impl Lpt {
             if i == whole {
                 self.read_ring();
             }
-            let last = self.first[self.order[place as usize] as usize + 1] - 1;
-            self.rails[last] = match i < whole {
+            let rail = match i < whole {
                 true => self.deal(size, to),
                 false => self.deal_near(size, to, total / rails, slack, sender),
             };
+            self.dealt[self.order[place as usize] as usize].rest_on = rail;
         }
         if whole == rests.len() {
             self.read_ring();
@@ -206,18 +220,41 @@ impl Lpt {
     }
 
     /// The rail of each chunk of message `index`, by offset; the last one may be a rest.
-    pub fn chunks(&self, index: usize) -> &[u16] {
-        &self.rails[self.first[index]..self.first[index + 1]]
+    pub fn chunks(&self, index: usize) -> impl Iterator<Item = u16> + '_ {
+        let (dealt, rails) = (self.dealt[index], self.loads.len() as u64);
+        let rail = move |at: u64| ((u64::from(dealt.first) + at) % rails) as u16;
+        (0..dealt.whole).map(rail).chain((dealt.rest > 0).then_some(dealt.rest_on))
+    }
+
+    /// What message `index` puts on rails: the whole chunks of each, then the rest.
+    pub fn shares(&self, index: usize) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let dealt = self.dealt[index];
+        let whole = dealt.whole_by_rail(self.loads.len());
+        let whole = whole.map(|(rail, chunks)| (rail, chunks * self.chunk));
+        whole.chain((dealt.rest > 0).then_some((dealt.rest_on, dealt.rest)))
     }
 
     /// The rail of every chunk, by message and offset.
-    pub fn rails(&self) -> &[u16] {
-        &self.rails
+    pub fn rails(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.dealt.len()).flat_map(|index| self.chunks(index))
     }
 
     /// Bytes on each rail.
     pub fn loads(&self) -> &[u64] {
         &self.loads
+    }
+}
+
+impl Dealt {
+    /// The rails that have whole chunks, from the first one's on, and how many.
+    fn whole_by_rail(self, rails: usize) -> impl Iterator<Item = (u16, u64)> {
+        let (rounds, more) = (self.whole / rails as u64, self.whole % rails as u64);
+        let taken = if rounds > 0 { rails as u64 } else { more };
+        (0..taken).map(move |turn| {
+            let rail = usize::from(self.first) + turn as usize;
+            let rail = if rail < rails { rail } else { rail - rails };
+            (rail as u16, rounds + u64::from(turn < more))
+        })
     }
 }
 
@@ -308,9 +345,9 @@ pub(crate) mod tests {
             let (assigned, loads) = by_definition(&messages, chunk, rails, sender);
             prop_assert_eq!(lpt.loads(), &loads[..]);
             for (at, chunks) in assigned.iter().enumerate() {
-                prop_assert_eq!(lpt.chunks(at), &chunks[..], "message {}", at);
+                prop_assert!(lpt.chunks(at).eq(chunks.iter().copied()), "message {}", at);
             }
-            prop_assert_eq!(lpt.rails(), &assigned.concat()[..]);
+            prop_assert!(lpt.rails().eq(assigned.concat()));
         }
 
         #[test]
@@ -319,9 +356,14 @@ pub(crate) mod tests {
             lpt.assign(&messages, chunk, 0);
             let mut loads = [0; 5];
             for (at, message) in messages.iter().enumerate() {
-                for (&rail, size) in lpt.chunks(at).iter().zip(sizes(message.bytes, chunk)) {
-                    loads[usize::from(rail)] += size;
+                let mut own = [0; 5];
+                for (rail, size) in lpt.chunks(at).zip(sizes(message.bytes, chunk)) {
+                    own[usize::from(rail)] += size;
                 }
+                let mut shares = [0; 5];
+                lpt.shares(at).for_each(|(rail, bytes)| shares[usize::from(rail)] += bytes);
+                prop_assert_eq!(own, shares);
+                loads.iter_mut().zip(own).for_each(|(load, own)| *load += own);
             }
             prop_assert_eq!(lpt.loads(), &loads[..]);
         }

@@ -18,6 +18,7 @@ use lightloom_packet::Paths;
 use lightloom_units::{BitRate, Bytes, Time};
 use lightloom_workload::{BlockId, MatrixId};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// GPUs of a server among which bytes are handed over, at most.
 const MOST_GPUS: u32 = 1024;
@@ -124,7 +125,7 @@ pub(crate) struct Carrier {
     local: Vec<u64>,
     /// By carrier, what it makes of the all-to-all.
     drafts: Vec<Draft>,
-    /// By NIC: bytes out and in.
+    /// By NIC: bytes out and in, of those servers.
     nics: Vec<[u64; 2]>,
     /// By NIC: what its links carry out and in.
     rates: Vec<[u64; 2]>,
@@ -284,7 +285,9 @@ impl Carrier {
             true => self.own_nic[end as usize] as usize,
             false => end as usize,
         };
-        self.nics.fill([0; 2]);
+        for &server in &self.servers {
+            self.nics[nics_of(cluster, server)].fill([0; 2]);
+        }
         let (mut most, mut busiest) = (0, None);
         for (at, &(from, to, bytes)) in travel.exchange.iter().enumerate() {
             for (nic, side) in [(nic(from), 0), (nic(to), 1)] {
@@ -312,8 +315,7 @@ impl Carrier {
     fn least(&self, state: &State<'_>) -> Time {
         let cluster = state.fabric.cluster();
         let busy = |&server: &u32, side: usize| {
-            let first = cluster.nic(ServerId(server), 0).index();
-            let all = first..first + cluster.nics_per_server as usize;
+            let all = nics_of(cluster, server);
             let sum = |of: &[[u64; 2]]| of[all.clone()].iter().map(|nic| nic[side]).sum::<u64>();
             let rate = BitRate::from_bps(sum(&self.rates).max(1));
             rate.time_for(Bytes::new(sum(&self.nics)))
@@ -348,6 +350,12 @@ impl Carrier {
         self.spare(index);
         Ok(())
     }
+}
+
+/// The NICs of a server.
+fn nics_of(cluster: &Cluster, server: u32) -> Range<usize> {
+    let first = cluster.nic(ServerId(server), 0).index();
+    first..first + cluster.nics_per_server as usize
 }
 
 /// By NIC, what its links out of the server and into it carry.

@@ -78,6 +78,13 @@ impl<'a> Demand<'a> {
         let degrees = self.placement.degrees();
         let first = self.placement.block_gpus(a2a.block).start;
         let groups = self.placement.exchanges();
+        // By rank: its GPU in each group. Looked up for every pair, and found by dividing.
+        let mut gpus = Vec::with_capacity((degrees.ep * groups) as usize);
+        for rank in 0..degrees.ep {
+            let place = |group| self.placement.exchange_place(rank, group);
+            gpus.extend((0..groups).map(|group| self.moved.gpu_of(first + place(group))));
+        }
+        let of = |rank: u32| &gpus[(rank * groups) as usize..][..groups as usize];
         for i in 0..degrees.ep {
             for j in (0..degrees.ep).map(|at| destination(i, at)) {
                 let (row, column) = if a2a.transposed { (j, i) } else { (i, j) };
@@ -86,10 +93,8 @@ impl<'a> Demand<'a> {
                 if i == j || bytes == 0 {
                     continue;
                 }
-                for group in 0..groups {
-                    let place = |rank: u32| self.placement.exchange_place(rank, group);
-                    let gpu = |rank: u32| self.moved.gpu_of(first + place(rank));
-                    each(gpu(i), gpu(j), bytes);
+                for (&from, &to) in of(i).iter().zip(of(j)) {
+                    each(from, to, bytes);
                 }
             }
         }

@@ -342,9 +342,9 @@ impl<'a> Point<'a> {
         self.direction(|p, z, _, _| -p * z);
         let length = self.longest();
         let mut ahead = 0.0;
-        for at in 0..self.primal.len() {
-            ahead += (self.primal[at] + length * self.primal_step[at])
-                * (self.dual[at] + length * self.dual_step[at]);
+        let primal = self.primal.iter().zip(&self.primal_step);
+        for ((p, dp), (z, dz)) in primal.zip(self.dual.iter().zip(&self.dual_step)) {
+            ahead += (p + length * dp) * (z + length * dz);
         }
         let shrink = (ahead / count / target).max(0.0);
         let centre = shrink * shrink * shrink * target;
@@ -395,12 +395,14 @@ impl<'a> Point<'a> {
         let mut minus = Vec::with_capacity(rank);
         self.schur.fill(0.0);
         for i in 0..n {
-            for j in 0..n {
-                let at = i * stride + j;
-                self.weights[at] = self.primal[at] / self.dual[at];
-                self.schur[j * stride + j] += self.weights[at];
+            let entries = i * stride..i * stride + n;
+            let values = self.primal[entries.clone()].iter().zip(&self.dual[entries.clone()]);
+            for (weight, (p, z)) in self.weights[entries].iter_mut().zip(values) {
+                *weight = p / z;
             }
             let weights = &self.weights[i * stride..(i + 1) * stride];
+            let diagonal = self.schur.iter_mut().step_by(stride + 1);
+            diagonal.zip(&weights[..n]).for_each(|(sum, weight)| *sum += weight);
             let core = &mut self.cores[i * rank * rank..(i + 1) * rank * rank];
             for (t, row) in half.chunks_exact_mut(stride).enumerate() {
                 for ((to, &x), &weight) in row.iter_mut().zip(self.problem.x(t)).zip(weights) {
@@ -433,19 +435,21 @@ impl<'a> Point<'a> {
     fn direction(&mut self, wanted: impl Fn(f64, f64, f64, f64) -> f64) {
         let (n, stride) = (self.problem.experts, self.problem.stride);
         // What each entry's product is to change by, kept where Z's step will be. Padding is zero.
-        for at in 0..self.primal.len() {
-            let (p, z) = (self.primal[at], self.dual[at]);
-            let steps = (self.primal_step[at], self.dual_step[at]);
-            self.dual_step[at] = if p > 0.0 { wanted(p, z, steps.0, steps.1) } else { 0.0 };
+        let products = self.primal.iter().zip(&self.dual).zip(&self.primal_step);
+        for (((&p, &z), &step), change) in products.zip(&mut self.dual_step) {
+            *change = if p > 0.0 { wanted(p, z, step, *change) } else { 0.0 };
         }
         self.sums_step.fill(0.0);
         for i in 0..n {
-            for j in 0..n {
-                let at = i * stride + j;
-                self.rhs[at] = self.dual_step[at] / self.primal[at] + self.dual[at] + self.sums[j]
-                    - self.gradient[at];
-            }
             let row = i * stride..(i + 1) * stride;
+            let entries = i * stride..i * stride + n;
+            let changes = self.dual_step[entries.clone()].iter().zip(&self.primal[entries.clone()]);
+            let others = self.dual[entries.clone()].iter().zip(&self.sums);
+            let others = others.zip(&self.gradient[entries.clone()]);
+            let all = changes.zip(others).zip(&mut self.rhs[entries]);
+            for (((change, p), ((z, sum), slope)), rhs) in all {
+                *rhs = change / p + z + sum - slope;
+            }
             self.invert_row(i);
             axpy(-1.0, &self.primal_step[row], &mut self.sums_step);
         }
@@ -453,9 +457,11 @@ impl<'a> Point<'a> {
         for i in 0..n {
             axpy(1.0, &self.sums_step, &mut self.rhs[i * stride..(i + 1) * stride]);
             self.invert_row(i);
-            for at in i * stride..i * stride + n {
-                self.dual_step[at] =
-                    (self.dual_step[at] - self.dual[at] * self.primal_step[at]) / self.primal[at];
+            let entries = i * stride..i * stride + n;
+            let values = self.dual[entries.clone()].iter().zip(&self.primal[entries.clone()]);
+            let steps = self.primal_step[entries.clone()].iter();
+            for (((z, p), step), change) in values.zip(steps).zip(&mut self.dual_step[entries]) {
+                *change = (*change - z * step) / p;
             }
         }
     }

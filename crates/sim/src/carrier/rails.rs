@@ -2,7 +2,6 @@
 //! on the same rail.
 
 use super::form::{CarrierKind, Split, Travel};
-use lightloom_rails::lpt::sizes;
 use lightloom_rails::{Lpt, Message};
 use lightloom_units::kind::Kind;
 
@@ -39,7 +38,7 @@ fn rails(split: &Split<'_>, travel: &mut Travel) {
         for (index, &(a, destination, message)) in sent.iter().enumerate() {
             let (a, b, source) =
                 (a as usize, message.destination as usize, message.source as usize);
-            for (&rail, size) in lpt.chunks(index).iter().zip(sizes(message.bytes, chunk)) {
+            for (rail, size) in lpt.shares(index) {
                 let rail = usize::from(rail);
                 rails[(a * n + b) * count + rail] += size;
                 let gpu = gpu_of[rail];
