@@ -67,8 +67,8 @@ class PacketEngine(Section):
     ack_every: Annotated[int, Field(ge=1, le=1 << 14)]
     """An acknowledgement for every so many packets in order."""
     train: Annotated[int, Field(ge=1, le=255)]
-    """A flow's packets that may travel between servers as one event, with one acknowledgement; 1 is
-    exact. At most 64 KiB in all; for what larger ones leave out see docs/performance.md."""
+    """A flow's packets that may travel as one event, with one acknowledgement; 1 is exact. At most
+    64 KiB in all between servers; for what larger ones leave out see docs/performance.md."""
     dark: Literal["hold", "lose"]
     """Packets whose circuit is dark: the NIC holds them until there is light, or loses them."""
     sample_period: Annotated[Time, Field(le=1 << 62)]

@@ -52,7 +52,7 @@ def of_network(network: Network) -> Iterator[Misfit]:
     yield from failures.misfits(network)
 
 
-# The engine keeps a train's size, headers included, in 16 bits.
+# The engine keeps a train's size between servers, headers included, in 16 bits.
 _LONGEST_TRAIN = (1 << 16) - 1
 
 

@@ -238,17 +238,17 @@ impl Clos {
 
     /// Appends the links between two NICs, by an uplink and a core.
     fn links(&self, (from, to): (Port, Port), (j, core): (usize, usize), path: &mut Vec<LinkId>) {
-        path.push(from.up);
-        if from.tor != to.tor {
-            let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
-            path.push(a.up[j]);
-            if a.pod != b.pod {
-                let up = |tor: &Tor| self.pods[tor.pod as usize].up[j][core];
-                path.extend([up(a), back(up(b))]);
-            }
-            path.push(back(b.up[j]));
+        let (first, last) = (from.up, back(to.up));
+        if from.tor == to.tor {
+            return path.extend_from_slice(&[first, last]);
         }
-        path.push(back(to.up));
+        let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
+        let (up, down) = (a.up[j], back(b.up[j]));
+        if a.pod == b.pod {
+            return path.extend_from_slice(&[first, up, down, last]);
+        }
+        let to_core = |tor: &Tor| self.pods[tor.pod as usize].up[j][core];
+        path.extend_from_slice(&[first, up, to_core(a), back(to_core(b)), down, last]);
     }
 }
 

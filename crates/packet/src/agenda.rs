@@ -136,6 +136,10 @@ impl Agenda {
             Some(lane) => lane.pop()?,
             None => self.rest.pop()?.0,
         };
+        if let [lane] = &self.lanes[..] {
+            self.next = lane.first; // and nothing waits elsewhere
+            return Some(next.thing);
+        }
         let rest = self.rest.peek().map_or(NEVER, |Reverse(rest)| (rest.time, rest.order));
         (self.next, self.lane) = (rest, u32::MAX);
         for (at, lane) in (0..).zip(&self.lanes) {
