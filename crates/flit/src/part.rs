@@ -19,6 +19,7 @@ mod wires;
 use crate::wheel::Wheel;
 use here::{Here, Scratch};
 use lightloom_fabric::routers::Choice;
+use switching::Turns;
 use wires::{Flits, NOBODY, Wires};
 pub(crate) use wires::Mail;
 
@@ -188,7 +189,6 @@ pub(crate) struct Places {
 struct Claim {
     out: u16,
     queue: u16,
-    age: (u32, u32),
     flits: u16,
 }
 
@@ -270,6 +270,7 @@ pub(crate) struct Part {
     /// The last cycle in which a flit moved.
     pub moved_at: u64,
     scratch: Scratch,
+    turns: Box<Turns>,
 }
 
 impl Part {
@@ -479,6 +480,7 @@ impl Part {
             again: &mut self.again,
             moved_at: &mut self.moved_at,
             scratch: &mut self.scratch,
+            turns: &mut self.turns,
         };
         here.work(guide, places, sink)
     }

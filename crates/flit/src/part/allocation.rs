@@ -142,17 +142,16 @@ impl Here<'_> {
     #[inline]
     fn claim(&mut self, number: usize, out: u16) {
         let Queue { front, left, .. } = self.queues[number];
-        let age = match self.rules.oldest {
-            true => self.pool.age(front),
-            false => (0, 0),
-        };
         let flits = u16::from(left.max(self.rules.least));
-        let claim = Claim { out, queue: number as u16, age, flits };
+        let claim = Claim { out, queue: number as u16, flits };
         let held = &mut self.scratch.claimed[usize::from(out)];
         let better = *held == 0 || {
             let rival = &self.scratch.claims[usize::from(*held) - 1];
             match self.rules.oldest {
-                true => claim.age < rival.age,
+                true => {
+                    let rival = self.queues[usize::from(rival.queue)].front;
+                    self.pool.age(front) < self.pool.age(rival)
+                }
                 false => {
                     let last = self.ports[usize::from(out >> self.rules.shift)].last_claim;
                     turn(claim.queue, last) < turn(rival.queue, last)

@@ -5,26 +5,18 @@ use super::wires::{Credit, Flits, NOBODY};
 use super::{BUSY, Queue, Sink, State};
 
 impl Here<'_> {
-    /// Sends on what moved out of every queue that was touched.
-    pub fn depart_all(&mut self, sink: &mut impl Sink) {
-        for index in 0..self.scratch.touched.len() {
-            let number = usize::from(self.scratch.touched[index]);
-            let n = std::mem::take(&mut self.scratch.moved[number]);
-            self.depart(number, n.into(), sink);
-        }
-        self.scratch.touched.clear();
-    }
-
-    /// Sends on what moved out of a queue, and gives its space back.
+    /// Takes flits of the front packet out of a queue, sends them on, and gives their space back.
     #[inline]
     pub fn depart(&mut self, number: usize, n: u16, sink: &mut impl Sink) {
         let (rules, shift) = (self.rules, self.rules.shift);
-        *self.moved_at = self.now;
         let queue = &mut self.queues[number];
         let head = queue.state == State::Granted;
         queue.state = State::Sending;
-        let Queue { front, out, left, .. } = *queue;
+        queue.flits -= n;
+        queue.left -= n as u8;
+        let Queue { front, out, left, flits, .. } = *queue;
         let tail = left == 0;
+        self.clear_ready(number, tail || flits == 0);
         let out_port = usize::from(out >> shift);
         if out_port < usize::from(self.router.channels) {
             let port = &mut self.ports[out_port];

@@ -1,5 +1,6 @@
 //! One router in one cycle: its own stretch of every array, and what it shares with the others of its part.
 
+use super::switching::Turns;
 use super::wires::Wires;
 use super::{Claim, Guide, Out, Places, Pool, Port, Queue, Router, Rules, Sink, State, Terminal};
 use lightloom_fabric::routers::Choice;
@@ -24,6 +25,7 @@ pub(super) struct Here<'a> {
     pub again: &'a mut Vec<(u32, u32)>,
     pub moved_at: &'a mut u64,
     pub scratch: &'a mut Scratch,
+    pub turns: &'a mut Turns,
 }
 
 /// Scratch of one router's cycle.
@@ -43,8 +45,6 @@ pub(super) struct Scratch {
     pub chosen: Vec<u8>,
     pub requests: Vec<u64>,
     pub wanted: Vec<u16>,
-    /// By input port: the output ports that its VCs are bound for.
-    pub wants: Vec<u64>,
 }
 
 impl Scratch {
@@ -57,7 +57,6 @@ impl Scratch {
             budget_out: vec![0; ports],
             chosen: vec![0; ports],
             requests: vec![0; ports * ports.div_ceil(64)],
-            wants: vec![0; ports],
             ..Scratch::default()
         }
     }
@@ -73,10 +72,12 @@ impl Here<'_> {
         sink: &mut impl Sink,
     ) -> bool {
         self.allocate(guide, places);
-        if self.router.words > 1 || self.rules.oldest {
-            self.switch_in_rounds(sink);
-        } else if self.masks[1] != 0 {
-            self.switch(sink);
+        if self.masks[usize::from(self.router.words)..].iter().any(|&word| word != 0) {
+            *self.moved_at = self.now;
+            match self.router.words > 1 || self.rules.oldest {
+                true => self.switch_in_rounds(sink),
+                false => self.switch(sink),
+            }
         }
         for index in 0..self.scratch.granted.len() {
             let number = usize::from(self.scratch.granted[index]);
@@ -117,23 +118,12 @@ impl Here<'_> {
     }
 
     #[inline]
-    pub fn clear_ready(&mut self, number: usize) {
+    pub fn clear_ready(&mut self, number: usize, done: bool) {
         let (local, vc) = (number >> self.rules.shift, number & self.vc_mask());
         let port = &mut self.ports[local];
-        port.ready &= !(1 << vc);
+        port.ready &= !(u16::from(done) << vc);
         let idle = u64::from(port.ready == 0);
         self.masks[usize::from(self.router.words) + local / 64] &= !(idle << (local % 64));
-    }
-
-    /// `n` flits of the front packet leave the buffer; [`Here::depart`] sends them on.
-    #[inline]
-    pub fn advance(&mut self, number: usize, n: u16) {
-        let queue = &mut self.queues[number];
-        queue.flits -= n;
-        queue.left -= n as u8;
-        if queue.flits == 0 || queue.left == 0 {
-            self.clear_ready(number);
-        }
     }
 
     /// A packet comes to the front of a queue.

@@ -9,7 +9,12 @@ use super::{Sink, turn};
 impl Here<'_> {
     pub fn switch_in_rounds(&mut self, sink: &mut impl Sink) {
         self.rounds();
-        self.depart_all(sink);
+        for index in 0..self.scratch.touched.len() {
+            let number = usize::from(self.scratch.touched[index]);
+            let n = std::mem::take(&mut self.scratch.moved[number]);
+            self.depart(number, n.into(), sink);
+        }
+        self.scratch.touched.clear();
     }
 
     fn rounds(&mut self) {
@@ -54,7 +59,6 @@ impl Here<'_> {
                     self.scratch.touched.push(number as u16);
                 }
                 self.scratch.moved[number] += 1;
-                self.advance(number, 1);
             }
         }
     }
@@ -68,12 +72,16 @@ impl Here<'_> {
             let vc = vcs.trailing_zeros() as u8;
             vcs &= vcs - 1;
             let number = (local << self.rules.shift) | usize::from(vc);
-            let out = self.queues[number].out >> self.rules.shift;
-            if self.scratch.budget_out[usize::from(out)] == 0 {
+            let queue = &self.queues[number];
+            let out = queue.out >> self.rules.shift;
+            let all = queue.flits.min(u16::from(queue.left));
+            if self.scratch.budget_out[usize::from(out)] == 0
+                || all == u16::from(self.scratch.moved[number])
+            {
                 continue;
             }
             let key = match self.rules.oldest {
-                true => self.pool.age(self.queues[number].front),
+                true => self.pool.age(queue.front),
                 false => (turn(vc.into(), port.last_vc.into()).into(), 0),
             };
             if best.is_none_or(|(.., held)| key < held) {

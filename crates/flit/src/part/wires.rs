@@ -61,10 +61,8 @@ impl Wires {
     #[inline]
     pub fn send(&mut self, now: u64, delay: u64, flits: Flits) {
         let block = (flits.queue >> self.shift) as usize;
-        match delay <= NEAR {
-            true => self.near.push(now + delay, block, flits),
-            false => self.far.push(now + delay, block, flits),
-        }
+        let wheel = if delay <= NEAR { &mut self.near } else { &mut self.far };
+        wheel.push(now + delay, block, flits);
     }
     #[inline]
     pub fn give_back(&mut self, due: u64, credit: Credit) {
