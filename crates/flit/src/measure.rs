@@ -70,7 +70,7 @@ pub enum MeasureError {
     Interrupted,
 }
 
-struct Routed<'a>(&'a dyn Routing, bool);
+struct Routed<'a>(&'a dyn Routing);
 
 impl Guide for Routed<'_> {
     fn route(
@@ -82,9 +82,6 @@ impl Guide for Routed<'_> {
         choices: &mut Vec<Choice>,
     ) {
         self.0.route(at, came, to, packet.draw.into(), choices);
-    }
-    fn deterministic(&self) -> bool {
-        self.1
     }
 }
 
@@ -205,7 +202,7 @@ pub fn measure(
         let injection = settings.injection;
         return Err(MeasureError::Load { load: load.to_string(), injection });
     }
-    let guide = Routed(routing, routing.deterministic());
+    let guide = Routed(routing);
     let paying = (load * f64::from(terminals) / FLITS_PER_THREAD) as usize;
     let (parts, places) = cut(network, settings, settings.packet, threads.min(paying).max(1));
     let run = Run { guide, pattern, places, settings, load, terminals, draws: routing.draws() };
@@ -327,7 +324,7 @@ impl Run<'_> {
             mean_hops: counts.hops as f64 / packets,
             packets: counts.packets,
             flits: counts.flits,
-            flit_hops: parts.iter().map(|part| part.flit_hops).sum(),
+            flit_hops: parts.iter().map(Part::flit_hops).sum(),
             busiest,
             unstable: accepted < 0.95 * offered,
         }

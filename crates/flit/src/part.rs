@@ -4,15 +4,24 @@
 //!
 //! Flat arrays: ports by router, queues (VCs of input ports) and output VCs by port, one stride. A
 //! router is worked on only while a packet waits in it; a flit on a wire is one entry of a
-//! [`Wheel`]; space in a buffer is one too, on its way back. `cut` makes parts of a network,
-//! `allocation` and `switching` are the halves of a router's cycle.
+//! [`Wheel`](crate::wheel::Wheel); space in a buffer is one too, on its way back. `cut` makes parts of a
+//! network; a router's cycle is worked [`here`]: `allocation`, then `switching` and `departing`.
 
 mod allocation;
 pub(crate) mod cut;
+mod departing;
+mod here;
+mod injecting;
+mod rounds;
 mod switching;
+mod wires;
 
 use crate::wheel::Wheel;
+use here::{Here, Scratch};
 use lightloom_fabric::routers::Choice;
+use switching::Turns;
+use wires::{Flits, NOBODY, Wires};
+pub(crate) use wires::Mail;
 
 /// A packet, as its head carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +40,8 @@ pub(crate) struct Packet {
     pub hops: u8,
 }
 
-/// Where packets go: a routing function, or paths laid down before.
+/// Where packets go: a routing function, or paths laid down before. A packet that waits is given the same
+/// answer whenever it asks.
 pub(crate) trait Guide: Sync {
     fn route(
         &self,
@@ -41,8 +51,6 @@ pub(crate) trait Guide: Sync {
         packet: &Packet,
         choices: &mut Vec<Choice>,
     );
-    /// Whether there is one choice everywhere, which never changes.
-    fn deterministic(&self) -> bool;
 }
 
 /// Where packets come from.
@@ -73,39 +81,13 @@ pub(crate) trait Sink {
     fn ejected(&mut self, packet: &Packet, flits: u16, tail: bool, now: u64);
 }
 
-/// Flits on their way to a queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flits {
-    queue: u32,
-    /// Whose head is among them, by its place in the pool; or [`NOBODY`].
-    packet: u32,
-    n: u16,
-}
-
-const NOBODY: u32 = u32::MAX;
-
-/// Buffer space on its way back to an output's VC.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Credit {
-    out: u32,
-    n: u16,
-}
-
-/// What one part sends another in one cycle, each with the cycle in which it is due.
-#[derive(Debug, Default)]
-pub(crate) struct Mail {
-    /// With the packet whose head is among the flits.
-    pub flits: Vec<(u64, Flits, Packet)>,
-    pub credits: Vec<(u64, Credit)>,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Idle,
     /// The packet at the front has not been routed.
     Fresh,
-    /// It waits for `out`, and for room for one packet or two ahead.
+    /// It waits for one of the VCs from `out` on, and for room for one packet or two ahead.
     Routed,
     RoutedForTwo,
     /// It holds `out`, and nothing of it has left.
@@ -123,12 +105,14 @@ struct Queue {
     out: u16,
     /// Flits in the buffer, the front packet's first.
     flits: u16,
+    /// Packets: the one at the front, and those behind it in the ring from `head` on.
+    count: u16,
+    head: u16,
     /// Flits of the front packet that have not left.
     left: u8,
-    /// Packets: the one at the front, and those behind it in the ring from `head` on.
-    count: u8,
-    head: u8,
     state: State,
+    /// Output VCs, from `out` on, that the front packet may take.
+    run: u8,
 }
 
 /// A VC of an output port: the free space in the buffer ahead, less what a packet that holds this VC
@@ -205,12 +189,8 @@ pub(crate) struct Places {
 struct Claim {
     out: u16,
     queue: u16,
-    age: (u32, u32),
     flits: u16,
 }
-
-/// See [`Part::near`].
-const NEAR: u64 = 3;
 
 /// Ports whose arrivals are handled together, as a power of two: some hundred kilobytes.
 const BLOCK: u32 = 9;
@@ -218,10 +198,12 @@ const BLOCK: u32 = 9;
 /// Cycles that sources may sleep without being asked.
 const NAP: u64 = 4_095;
 
-/// A range of routers.
-#[derive(Debug, Default)]
-pub(crate) struct Part {
+/// What holds for all routers of a part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rules {
+    /// From a queue's number to its port's, as a shift.
     shift: u32,
+    /// From a queue's number to its stretch of the ring.
     ring_shift: u32,
     oldest: bool,
     /// Packets of one length fill buffers exactly: then space for a packet is there when one has left
@@ -232,48 +214,63 @@ pub(crate) struct Part {
     ideal: bool,
     pipeline: u16,
     first_router: u32,
-    first_terminal: u32,
     me: u8,
+}
+
+/// Packets under way, by their place.
+#[derive(Debug, Default)]
+struct Pool {
+    packets: Vec<Packet>,
+    vacant: Vec<u32>,
+}
+
+impl Pool {
+    /// Takes a place.
+    fn keep(&mut self, packet: Packet) -> u32 {
+        match self.vacant.pop() {
+            Some(place) => {
+                self.packets[place as usize] = packet;
+                place
+            }
+            None => {
+                self.packets.push(packet);
+                self.packets.len() as u32 - 1
+            }
+        }
+    }
+
+    fn age(&self, place: u32) -> (u32, u32) {
+        let packet = &self.packets[place as usize];
+        (packet.created, packet.tag)
+    }
+}
+
+/// A range of routers.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    rules: Rules,
+    first_terminal: u32,
     routers: Vec<Router>,
     ports: Vec<Port>,
     queues: Vec<Queue>,
     /// Packets behind the front of each queue.
     ring: Vec<u32>,
-    pool: Vec<Packet>,
-    /// Free places in the pool.
-    vacant: Vec<u32>,
+    pool: Pool,
     outs: Vec<Out>,
     masks: Vec<u64>,
+    /// Routers with something to do.
     active: Vec<u64>,
     terminals: Vec<Terminal>,
-    /// Flits that arrive within [`NEAR`] cycles, and the others: lists that come round soon stay in
-    /// a cache.
-    near: Wheel<Flits>,
-    far: Wheel<Flits>,
-    credits: Wheel<Credit>,
+    wires: Wires,
     wakes: Wheel<u32>,
     /// Terminals to be asked again, and the tag of the packet that left; [`NOBODY`] if none did.
     again: Vec<(u32, u32)>,
     /// What other parts get.
     pub mail: Vec<Mail>,
-    /// Flits that crossed a channel.
-    pub flit_hops: u64,
     /// The last cycle in which a flit moved.
     pub moved_at: u64,
-    // Scratch of one router's cycle.
-    claims: Vec<Claim>,
-    /// By output VC: one more than the index of its best claim.
-    claimed: Vec<u16>,
-    choices: Vec<Choice>,
-    granted: Vec<u32>,
-    /// Queues that sent, by their number in the router, and how many flits each did.
-    touched: Vec<u16>,
-    moved: Vec<u8>,
-    budget_in: Vec<u16>,
-    budget_out: Vec<u16>,
-    chosen: Vec<u8>,
-    requests: Vec<u64>,
-    wanted: Vec<u16>,
+    scratch: Scratch,
+    turns: Box<Turns>,
 }
 
 impl Part {
@@ -294,9 +291,13 @@ impl Part {
         self.routers.iter().enumerate().flat_map(move |(at, router)| {
             (0..router.channels).map(move |port| {
                 let carried = self.ports[(router.first + u32::from(port)) as usize].carried;
-                (self.first_router + at as u32, port, carried)
+                (self.rules.first_router + at as u32, port, carried)
             })
         })
+    }
+    /// Flits that crossed a channel.
+    pub fn flit_hops(&self) -> u64 {
+        self.ports.iter().map(|port| port.carried).sum()
     }
     /// A terminal has packets again.
     pub fn wake(&mut self, terminal: u32) {
@@ -306,7 +307,7 @@ impl Part {
     /// Nothing will move until cycle `to`: what is still on its way back arrives.
     pub fn rest(&mut self, from: u64, to: u64) {
         let blocks = self.ports.len().div_ceil(1 << BLOCK);
-        for now in from..to.min(from + self.credits.span() + 1) {
+        for now in from..to.min(from + self.wires.credits.span() + 1) {
             for block in 0..blocks {
                 self.arrive(now, block);
             }
@@ -328,16 +329,16 @@ impl Part {
 
     /// Prepares for channels of up to `delay` cycles, before the first cycle.
     pub fn expect(&mut self, delay: u64) {
-        let span = delay + u64::from(self.pipeline) + 2;
-        self.far.stretch(span);
-        self.credits.stretch(span);
+        let span = delay + u64::from(self.rules.pipeline) + 2;
+        self.wires.far.stretch(span);
+        self.wires.credits.stretch(span);
     }
 
     /// Makes a channel from one port to another, both of this part and without flits.
     pub fn plug(&mut self, from: (u32, u16), to: (u32, u16), width: u16, delay: u16) {
         let [tx, rx] =
             [from, to].map(|(router, port)| self.routers[router as usize].first + u32::from(port));
-        let (flit, credit) = (1 + delay + self.pipeline, if self.ideal { 1 } else { 1 + delay });
+        let (flit, credit) = (1 + delay + self.rules.pipeline, if self.rules.ideal { 1 } else { 1 + delay });
         let sender = &mut self.ports[tx as usize];
         (sender.width_out, sender.down, sender.flit_delay) = (width, rx, flit);
         let receiver = &mut self.ports[rx as usize];
@@ -357,19 +358,13 @@ impl Part {
     pub fn receive(&mut self, mail: &mut Mail) {
         for (due, mut flits, packet) in mail.flits.drain(..) {
             if flits.packet != NOBODY {
-                flits.packet = self.keep(packet);
+                flits.packet = self.pool.keep(packet);
             }
-            self.far.push(due, self.block(flits.queue), flits);
+            self.wires.deliver(due, flits);
         }
         for (due, credit) in mail.credits.drain(..) {
-            self.credits.push(due, self.block(credit.out), credit);
+            self.wires.give_back(due, credit);
         }
-    }
-
-    /// The block of a queue or an output VC.
-    #[inline]
-    fn block(&self, at: u32) -> usize {
-        (at >> (self.shift + BLOCK)) as usize
     }
 
     /// Works cycle `now`.
@@ -395,150 +390,65 @@ impl Part {
             while bits != 0 {
                 let router = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                self.work(router, now, guide, places, sink);
+                if self.work(router, now, guide, places, sink) {
+                    self.active[word] &= !(1 << (router % 64));
+                }
             }
         }
     }
 
     fn arrive(&mut self, now: u64, block: usize) {
-        let credits = self.credits.take(now, block);
+        let credits = self.wires.credits.take(now, block);
         for credit in &credits {
             self.outs[credit.out as usize] += credit.n;
         }
-        self.credits.put(now, block, credits);
-        let flits = self.near.take(now, block);
+        self.wires.credits.put(now, block, credits);
+        let flits = self.wires.near.take(now, block);
         self.take_in(&flits);
-        self.near.put(now, block, flits);
-        let flits = self.far.take(now, block);
+        self.wires.near.put(now, block, flits);
+        let flits = self.wires.far.take(now, block);
         self.take_in(&flits);
-        self.far.put(now, block, flits);
+        self.wires.far.put(now, block, flits);
     }
 
     fn take_in(&mut self, flits: &[Flits]) {
         for event in flits {
             let at = event.queue as usize;
             if event.packet != NOBODY {
-                self.enqueue(at, event.packet);
+                self.queues[at].flits += u16::from(event.n);
+                self.enqueue(at, event.packet, event.len);
+                continue;
             }
             let queue = &mut self.queues[at];
-            let empty = queue.flits == 0;
-            queue.flits += event.n;
-            if empty && matches!(queue.state, State::Granted | State::Sending) {
-                self.set_ready(at);
-            }
-        }
-    }
-
-    /// Takes a place in the pool.
-    fn keep(&mut self, packet: Packet) -> u32 {
-        match self.vacant.pop() {
-            Some(place) => {
-                self.pool[place as usize] = packet;
-                place
-            }
-            None => {
-                self.pool.push(packet);
-                self.pool.len() as u32 - 1
-            }
+            queue.flits += u16::from(event.n);
+            let sending = queue.state == State::Sending;
+            let (port, vc) = (&mut self.ports[at >> self.rules.shift], at & ((1 << self.rules.shift) - 1));
+            port.ready |= u16::from(sending) << vc;
+            self.masks[port.word as usize + usize::from(port.words)] |=
+                u64::from(sending) << port.bit;
+            self.active[(port.router / 64) as usize] |= 1 << (port.router % 64);
         }
     }
 
     #[inline]
-    fn enqueue(&mut self, at: usize, packet: u32) {
+    fn enqueue(&mut self, at: usize, packet: u32, len: u8) {
         let queue = &mut self.queues[at];
         queue.count += 1;
-        if queue.count == 1 {
-            self.step_up(at, packet);
-        } else {
+        if queue.count > 1 {
             let slot = usize::from(queue.head.wrapping_add(queue.count - 2));
-            self.ring[(at << self.ring_shift) + (slot & ((1 << self.ring_shift) - 1))] = packet;
+            let mask = (1 << self.rules.ring_shift) - 1;
+            self.ring[(at << self.rules.ring_shift) + (slot & mask)] = packet;
+            return;
         }
-    }
-
-    /// A packet comes to the front of a queue.
-    #[inline]
-    fn step_up(&mut self, at: usize, packet: u32) {
-        let queue = &mut self.queues[at];
-        queue.front = packet;
-        queue.left = self.pool[packet as usize].len;
-        queue.state = State::Fresh;
-        self.set_waiting(at);
-    }
-
-    #[inline]
-    fn front(&self, at: usize) -> &Packet {
-        &self.pool[self.queues[at].front as usize]
-    }
-
-    #[inline]
-    fn set_waiting(&mut self, at: usize) {
-        let port = &mut self.ports[at >> self.shift];
-        port.waiting |= 1 << (at & ((1 << self.shift) - 1));
+        (queue.front, queue.left, queue.state) = (packet, len, State::Fresh);
+        let port = &mut self.ports[at >> self.rules.shift];
+        port.waiting |= 1 << (at & ((1 << self.rules.shift) - 1));
         self.masks[port.word as usize] |= 1 << port.bit;
         self.active[(port.router / 64) as usize] |= 1 << (port.router % 64);
     }
 
+    /// Works a router; says whether it may rest until something arrives.
     #[inline]
-    fn set_ready(&mut self, at: usize) {
-        let port = &mut self.ports[at >> self.shift];
-        port.ready |= 1 << (at & ((1 << self.shift) - 1));
-        self.masks[port.word as usize + usize::from(port.words)] |= 1 << port.bit;
-        self.active[(port.router / 64) as usize] |= 1 << (port.router % 64);
-    }
-
-    fn inject(&mut self, now: u64, source: &mut impl Source) {
-        let mut due = self.wakes.take(now, 0);
-        due.retain(|&t| self.terminals[t as usize].wake == now);
-        let mut again = std::mem::take(&mut self.again);
-        for &(terminal, tag) in &again {
-            if tag != NOBODY {
-                source.injected(terminal, tag);
-            }
-            self.fill(terminal, now, source);
-        }
-        for &terminal in &due {
-            self.fill(terminal, now, source);
-        }
-        again.clear();
-        self.again = again;
-        self.wakes.put(now, 0, due);
-    }
-
-    fn fill(&mut self, terminal: u32, now: u64, source: &mut impl Source) {
-        let at = terminal as usize;
-        self.terminals[at].backlogged = false;
-        loop {
-            let Terminal { port, free, .. } = self.terminals[at];
-            if free == 0 {
-                self.terminals[at].backlogged = true;
-                return;
-            }
-            match source.poll(terminal, now) {
-                Poll::Packet(packet) => {
-                    let slot = free.trailing_zeros();
-                    self.terminals[at].free &= !(1 << slot);
-                    let queue = ((port << self.shift) | slot) as usize;
-                    let place = self.keep(packet);
-                    self.enqueue(queue, place);
-                    self.queues[queue].flits = u16::from(packet.len);
-                }
-                Poll::At(cycle) => {
-                    let wake = cycle.clamp(now + 1, now + NAP);
-                    if self.terminals[at].wake != wake {
-                        self.terminals[at].wake = wake;
-                        self.wakes.push(wake, 0, terminal);
-                    }
-                    return;
-                }
-                Poll::Full => {
-                    self.terminals[at].backlogged = true;
-                    return;
-                }
-                Poll::Idle => return,
-            }
-        }
-    }
-
     fn work<G: Guide + ?Sized>(
         &mut self,
         at: usize,
@@ -546,27 +456,33 @@ impl Part {
         guide: &G,
         places: &Places,
         sink: &mut impl Sink,
-    ) {
+    ) -> bool {
         let router = self.routers[at];
-        self.allocate(at, router, guide, places);
-        self.switch(router, now, sink);
-        for index in 0..self.touched.len() {
-            let number = self.touched[index];
-            let n = std::mem::take(&mut self.moved[usize::from(number)]);
-            self.depart(number, n.into(), router, now, sink);
-        }
-        self.touched.clear();
-        for index in 0..self.granted.len() {
-            let queue = self.granted[index] as usize;
-            if self.queues[queue].flits > 0 {
-                self.set_ready(queue);
-            }
-        }
-        self.granted.clear();
-        let masks = router.masks as usize;
-        if self.masks[masks..masks + 2 * usize::from(router.words)].iter().all(|&word| word == 0) {
-            self.active[at / 64] &= !(1 << (at % 64));
-        }
+        let (ports, shift) = (usize::from(router.ports), self.rules.shift);
+        let first = router.first as usize;
+        let queues = first << shift..(first + ports) << shift;
+        let (masks, words) = (router.masks as usize, usize::from(router.words));
+        let ring = queues.start << self.rules.ring_shift..queues.end << self.rules.ring_shift;
+        let mut here = Here {
+            now,
+            rules: self.rules,
+            router,
+            at: at as u32,
+            ports: &mut self.ports[first..first + ports],
+            queues: &mut self.queues[queues.clone()],
+            outs: &mut self.outs[queues],
+            ring: &mut self.ring[ring],
+            masks: &mut self.masks[masks..masks + 2 * words],
+            pool: &mut self.pool,
+            wires: &mut self.wires,
+            mail: &mut self.mail,
+            terminals: &mut self.terminals,
+            again: &mut self.again,
+            moved_at: &mut self.moved_at,
+            scratch: &mut self.scratch,
+            turns: &mut self.turns,
+        };
+        here.work(guide, places, sink)
     }
 }
 

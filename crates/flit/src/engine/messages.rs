@@ -35,9 +35,6 @@ impl Guide for Paths {
             choices.extend([Choice::new(port, 2 * class), Choice::new(port, 2 * class + 1)]);
         }
     }
-    fn deterministic(&self) -> bool {
-        false
-    }
 }
 
 /// A message at its source.

@@ -104,7 +104,7 @@ impl Run<'_> {
                 now = self.work(now)?;
             }
         }
-        let moved = self.plant.part.flit_hops;
+        let moved = self.plant.part.flit_hops();
         (self.ledger.outcome.events, self.ledger.outcome.solves) = (moved, self.cycles);
         self.ledger.close(now)
     }

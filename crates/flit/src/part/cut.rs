@@ -1,6 +1,8 @@
 //! From a network to parts: flat arrays, ports by router, about as many in each part.
 
-use super::{BLOCK, Mail, NAP, NEAR, NOBODY, Part, Places, Port, Queue, Router, Terminal};
+use super::here::Scratch;
+use super::wires::{NOBODY, Wires};
+use super::{BLOCK, Mail, NAP, Part, Places, Port, Queue, Router, Rules, Terminal};
 use crate::settings::{Arbitration, Credits, Settings};
 use crate::wheel::Wheel;
 use lightloom_fabric::routers::Network;
@@ -67,16 +69,19 @@ impl<'a> CutNetwork<'a> {
             (0..router.len() as u32).filter(|&t| range.contains(&router[t as usize])).collect();
         mine.sort_by_key(|&t| (router[t as usize], port[t as usize]));
         let mut part = Part {
-            shift: u32::from(vcs).next_power_of_two().trailing_zeros(),
-            ring_shift: most.next_power_of_two().trailing_zeros(),
-            oldest: settings.arbitration == Arbitration::Oldest,
-            least: shortest,
-            ideal: settings.credits == Credits::Ideal,
-            pipeline: settings.pipeline,
-            whole: settings.buffer % u16::from(settings.packet) == 0 && shortest == settings.packet,
-            first_router: range.start,
+            rules: Rules {
+                shift: u32::from(vcs).next_power_of_two().trailing_zeros(),
+                ring_shift: most.next_power_of_two().trailing_zeros(),
+                oldest: settings.arbitration == Arbitration::Oldest,
+                least: shortest,
+                ideal: settings.credits == Credits::Ideal,
+                pipeline: settings.pipeline,
+                whole: settings.buffer % u16::from(settings.packet) == 0
+                    && shortest == settings.packet,
+                first_router: range.start,
+                me,
+            },
             first_terminal: mine.first().copied().unwrap_or(0),
-            me,
             active: vec![0; range.len().div_ceil(64)],
             wakes: Wheel::new(NAP, 1),
             mail: (0..self.parts).map(|_| Mail::default()).collect(),
@@ -99,8 +104,8 @@ impl<'a> CutNetwork<'a> {
         let (channels, begin) = (self.network.ports(router), part.ports.len() as u32);
         for port in 0..channels {
             part.ports.push(Port {
-                router: router - part.first_router,
-                ..self.channel(part.me, router, port)
+                router: router - part.rules.first_router,
+                ..self.channel(part.rules.me, router, port)
             });
         }
         let rounds =
@@ -116,11 +121,11 @@ impl<'a> CutNetwork<'a> {
             part.ports.push(Port {
                 width_in: self.settings.injection,
                 width_out: self.settings.ejection,
-                down_part: part.me,
-                up_part: part.me,
+                down_part: part.rules.me,
+                up_part: part.rules.me,
                 flit_delay: 1,
                 credit_delay: 1,
-                router: router - part.first_router,
+                router: router - part.rules.first_router,
                 // Its number among the part's terminals.
                 up: part.terminals.len() as u32 - 1,
                 ..Port::default()
@@ -160,25 +165,18 @@ impl<'a> CutNetwork<'a> {
 
     /// Makes room in a part that has all its routers: buffers, wheels, and the scratch of a cycle.
     fn make_room(&self, part: &mut Part) {
-        let queues = part.ports.len() << part.shift;
+        let Rules { shift, ring_shift, .. } = part.rules;
+        let queues = part.ports.len() << shift;
         part.queues = vec![Queue::default(); queues];
-        part.ring = vec![NOBODY; queues << part.ring_shift];
+        part.ring = vec![NOBODY; queues << ring_shift];
         part.outs = vec![self.settings.buffer; queues];
         let blocks = part.ports.len().div_ceil(1 << BLOCK);
         let delay = self.network.channels().iter().map(|c| c.delay).max().unwrap_or(0);
         let span = u64::from(delay) + u64::from(self.settings.pipeline) + 2;
         let back = part.ports.iter().map(|port| port.credit_delay).max().unwrap_or(1);
-        part.near = Wheel::new(NEAR, blocks);
-        part.far = Wheel::new(span, blocks);
-        part.credits = Wheel::new(back.into(), blocks);
-        let widest: usize =
-            part.routers.iter().map(|router| router.ports).max().unwrap_or(0).into();
-        part.claimed = vec![0; widest << part.shift];
-        part.moved = vec![0; widest << part.shift];
-        part.budget_in = vec![0; widest];
-        part.budget_out = vec![0; widest];
-        part.chosen = vec![0; widest];
-        part.requests = vec![0; widest * widest.div_ceil(64)];
+        part.wires = Wires::new(blocks, shift, span, back.into());
+        let widest = part.routers.iter().map(|router| router.ports).max().unwrap_or(0);
+        part.scratch = Scratch::new(widest.into(), shift);
         part.again.extend((0..part.terminals.len() as u32).map(|terminal| (terminal, NOBODY)));
     }
 }
