@@ -44,6 +44,8 @@ struct Flow {
 /// A link of a component.
 #[derive(Clone, Copy, Debug)]
 struct Link {
+    /// \[B/ps\].
+    capacity: f64,
     /// The rate of the flows it serves \[B/ps\]; infinite where it holds no flow back.
     level: f64,
     /// Bytes sent to each flow that it has served all along.
@@ -55,6 +57,8 @@ struct Link {
     from: u32,
     served: u32,
     to: u32,
+    /// How many flows its members are: one each, but for classes.
+    load: f64,
 }
 
 #[derive(Debug, Default)]
@@ -74,10 +78,6 @@ pub(crate) struct Component {
     /// The fabric's number of each link but the first, which is the pad; twin by twin.
     names: Vec<u32>,
     links: Vec<Link>,
-    /// Of each link \[B/ps\].
-    capacity: Vec<f64>,
-    /// How many flows the members of each link are: one each, but for classes.
-    load: Vec<f64>,
     /// The links that serve flows, by level.
     serving: Vec<u32>,
     /// Link by link, a record for each flow on it: the flow, then its other links; for a class then as
@@ -168,8 +168,8 @@ impl Component {
                 continue; // the pad
             };
             let record = &members[place * self.width..][..self.width];
-            self.load[at] -= f64::from(weight(record, self.stride, 0));
             let link = &mut self.links[at];
+            link.load -= f64::from(weight(record, self.stride, 0));
             link.to -= 1;
             let mut hole = from + place;
             if hole < served {

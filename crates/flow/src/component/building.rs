@@ -49,7 +49,7 @@ impl Component {
             && self.path == other.path
             && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
             && self.flows.len() == other.flows.len()
-            && self.capacity == other.capacity;
+            && self.links.iter().zip(&other.links).all(|(a, b)| a.capacity == b.capacity);
         if same {
             self.tag.extend(&other.tag);
             self.names.extend(&other.names);
@@ -66,8 +66,6 @@ impl Component {
         self.crossing.clear();
         self.names.clear();
         self.links.clear();
-        self.capacity.clear();
-        self.load.clear();
         self.serving.clear();
         self.right_below = 0.0;
         (self.stale, self.dissolving) = (false, false);
@@ -75,8 +73,8 @@ impl Component {
 
     pub(super) fn push_link(&mut self, capacity: f64) -> u32 {
         let (level, due) = (f64::INFINITY, f64::INFINITY);
-        self.links.push(Link { level, sent: 0.0, due, from: 0, served: 0, to: 0 });
-        self.capacity.push(capacity);
+        let (from, served, to) = (0, 0, 0);
+        self.links.push(Link { capacity, level, sent: 0.0, due, from, served, to, load: 0.0 });
         self.links.len() as u32 - 1
     }
 
@@ -89,8 +87,7 @@ impl Component {
             next += members;
         }
         self.live = self.flows.len();
-        self.load.resize(self.links.len(), 0.0);
-        self.load[PAD as usize] = f64::MAX; // each path may cross it, and it never fills up
+        self.links[PAD as usize].load = f64::MAX; // each path may cross it, and it never fills up
         self.members.resize(next as usize * self.width, 0);
         match (self.stride, self.width) {
             (1, 1) => self.write_members(1, 1),
@@ -115,7 +112,7 @@ impl Component {
                 if !crossing.is_empty() {
                     first(hop, &self.crossing[flow * stride..][..stride], crossing);
                 }
-                self.load[at as usize] += f64::from(weight(record, stride, 0));
+                link.load += f64::from(weight(record, stride, 0));
             }
         }
     }

@@ -53,10 +53,10 @@ impl Component {
         let Scratch { left, wanted, share, before } = scratch;
         let places = self.links.len().next_multiple_of(LANES);
         left.clear();
-        left.extend_from_slice(&self.capacity);
+        left.extend(self.links.iter().map(|link| link.capacity));
         left.resize(places, f64::INFINITY);
         wanted.clear();
-        wanted.extend_from_slice(&self.load);
+        wanted.extend(self.links.iter().map(|link| link.load));
         wanted.resize(places, 0.0);
         share.resize(places, f64::INFINITY);
         let mut filling = Filling {
