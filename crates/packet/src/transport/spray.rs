@@ -55,7 +55,7 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
         ),
         RETRANSMIT_AFTER,
     ],
-    capabilities: Capabilities { go_back_n: false, pulls: false, grants: false, train: 8 },
+    capabilities: Capabilities { go_back_n: false, pulls: false, grants: false, train: 4 },
 };
 
 /// The keys of [`KIND`].

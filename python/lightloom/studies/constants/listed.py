@@ -181,7 +181,7 @@ SOURCE = (
     Source("packet/src/transport/spray.rs", "const SEVERE: f64 = {};", "1.0 / 8.0", "1.0 / 16.0",
            "1.0 / 4.0", ("spray", "spray, direct"),
            "share that comes through, below which a window falls to it"),
-    Source("packet/src/sender.rs", "const STAGED: u64 = {};", "1 << 20", "1 << 19", "1 << 21",
+    Source("packet/src/make.rs", "const STAGED: u64 = {};", "1 << 20", "1 << 19", "1 << 21",
            ("delegated, NDP",), "what a NIC holds of other GPUs' bytes"),
     Source("rails/src/rates.rs", "let by_chunks = {} * one", "2.0", "1.0", "4.0",
            ("RailS, slow NIC",), "chunks more or less that say nothing of a rail's rate"),
