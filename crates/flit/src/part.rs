@@ -20,8 +20,8 @@ use crate::wheel::Wheel;
 use here::{Here, Scratch};
 use lightloom_fabric::routers::Choice;
 use switching::Turns;
-use wires::{Flits, NOBODY, Wires};
 pub(crate) use wires::Mail;
+use wires::{Flits, NOBODY, Wires};
 
 /// A packet, as its head carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -338,7 +338,8 @@ impl Part {
     pub fn plug(&mut self, from: (u32, u16), to: (u32, u16), width: u16, delay: u16) {
         let [tx, rx] =
             [from, to].map(|(router, port)| self.routers[router as usize].first + u32::from(port));
-        let (flit, credit) = (1 + delay + self.rules.pipeline, if self.rules.ideal { 1 } else { 1 + delay });
+        let (flit, credit) =
+            (1 + delay + self.rules.pipeline, if self.rules.ideal { 1 } else { 1 + delay });
         let sender = &mut self.ports[tx as usize];
         (sender.width_out, sender.down, sender.flit_delay) = (width, rx, flit);
         let receiver = &mut self.ports[rx as usize];
@@ -422,7 +423,8 @@ impl Part {
             let queue = &mut self.queues[at];
             queue.flits += u16::from(event.n);
             let sending = queue.state == State::Sending;
-            let (port, vc) = (&mut self.ports[at >> self.rules.shift], at & ((1 << self.rules.shift) - 1));
+            let (port, vc) =
+                (&mut self.ports[at >> self.rules.shift], at & ((1 << self.rules.shift) - 1));
             port.ready |= u16::from(sending) << vc;
             self.masks[port.word as usize + usize::from(port.words)] |=
                 u64::from(sending) << port.bit;
