@@ -17,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lightloom import Scenario
 from lightloom.gating import load_trace
+from lightloom.railx import Railx, Router
 from run import _example, transport_settings
 
 HISTORY = Path(__file__).parent / "history.json"
@@ -66,6 +68,20 @@ def packets(transport: str) -> Callable[[Path], list[str]]:
     return command
 
 
+def flits(vcs: int, load: float) -> Callable[[Path], list[str]]:
+    """Load RailX of 1,296 chips to 70 % of its saturation for 1,000 cycles, flit by flit."""
+
+    def command(place: Path) -> list[str]:
+        router = Router(vcs=vcs, warm_up=500, cycles=1_000)
+        asked = Railx(scale=(9, 9), inside=4).request() | {"settings": asdict(router)}
+        asked["traffic"] = {"kind": "uniform", "to_self": False}
+        file = place / f"flits-{vcs}.json"
+        file.write_text(json.dumps(asked))
+        return [_example("flit", "load"), str(file), str(load)]
+
+    return command
+
+
 def program(*command: str) -> Callable[[Path], list[str]]:
     """Run the command as its script does."""
     code = f"import sys; sys.argv = ['lightloom', *{list(command)!r}]\n"
@@ -81,6 +97,8 @@ FIGURES: Mapping[str, Callable[[Path], list[str]]] = {
     "permutation of 128, spray, on packets": packets("spray"),
     "permutation of 128, ndp, on packets": packets("ndp"),
     "Copilot's fits, 64 experts": lambda _: [_example("circuits", "circuits"), "fit", "64"],
+    "RailX of 1,296, 3 virtual channels, on flits": flits(3, 0.272),
+    "RailX of 1,296, 12 virtual channels, on flits": flits(12, 0.6),
     "lightloom cost": program("cost"),
     "lightloom plan collective": program(
         "plan", "collective", "--algorithm", "ring-allreduce", "--nodes", "8", "--size", "64 MB"),

@@ -13,237 +13,18 @@ mod departing;
 mod here;
 mod injecting;
 mod rounds;
+mod state;
 mod switching;
+mod turns;
 mod wires;
 
 use crate::wheel::Wheel;
 use here::{Here, Scratch};
-use lightloom_fabric::routers::Choice;
-use switching::Turns;
-use wires::{Flits, NOBODY, Wires};
+use state::{BLOCK, Out, Pool, Port, Queue, Router, Rules, State, Terminal};
+pub(crate) use state::{Guide, Packet, Places, Poll, Sink, Source};
+use turns::Turns;
 pub(crate) use wires::Mail;
-
-/// A packet, as its head carries it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Packet {
-    /// The terminal that it is bound for.
-    pub to: u32,
-    /// The cycle in which it was created.
-    pub created: u32,
-    /// Whose it is: the source terminal, or a message.
-    pub tag: u32,
-    /// What it drew; see [`lightloom_fabric::routers::Routing::draws`].
-    pub draw: u16,
-    /// Length \[flits\].
-    pub len: u8,
-    /// Channels crossed.
-    pub hops: u8,
-}
-
-/// Where packets go: a routing function, or paths laid down before. A packet that waits is given the same
-/// answer whenever it asks.
-pub(crate) trait Guide: Sync {
-    fn route(
-        &self,
-        at: u32,
-        came: Option<(u16, u8)>,
-        to: u32,
-        packet: &Packet,
-        choices: &mut Vec<Choice>,
-    );
-}
-
-/// Where packets come from.
-pub(crate) trait Source {
-    /// The next packet of a terminal of this part, if it is there by `now`.
-    fn poll(&mut self, terminal: u32, now: u64) -> Poll;
-    /// The tail of a packet with this tag has left a terminal that was full or would be asked again.
-    fn injected(&mut self, terminal: u32, tag: u32) {
-        let _ = (terminal, tag);
-    }
-}
-
-/// What a source has.
-pub(crate) enum Poll {
-    /// A packet to inject.
-    Packet(Packet),
-    /// Nothing before that cycle.
-    At(u64),
-    /// Nothing before another packet of the terminal has left, or [`Part::wake`] is called.
-    Full,
-    /// Nothing ever.
-    Idle,
-}
-
-/// Where packets end.
-pub(crate) trait Sink {
-    /// Flits of a packet left the network in cycle `now`; `tail` if the last one was among them.
-    fn ejected(&mut self, packet: &Packet, flits: u16, tail: bool, now: u64);
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Idle,
-    /// The packet at the front has not been routed.
-    Fresh,
-    /// It waits for one of the VCs from `out` on, and for room for one packet or two ahead.
-    Routed,
-    RoutedForTwo,
-    /// It holds `out`, and nothing of it has left.
-    Granted,
-    /// Its head has left.
-    Sending,
-}
-
-/// A VC of an input port.
-#[derive(Clone, Copy, Debug, Default)]
-struct Queue {
-    /// The packet at the front, by its place in the pool.
-    front: u32,
-    /// The output VC that the front packet waits for or holds, by its number in the router.
-    out: u16,
-    /// Flits in the buffer, the front packet's first.
-    flits: u16,
-    /// Packets: the one at the front, and those behind it in the ring from `head` on.
-    count: u16,
-    head: u16,
-    /// Flits of the front packet that have not left.
-    left: u8,
-    state: State,
-    /// Output VCs, from `out` on, that the front packet may take.
-    run: u8,
-}
-
-/// A VC of an output port: the free space in the buffer ahead, less what a packet that holds this VC
-/// will take; [`BUSY`] while one does.
-type Out = u16;
-
-const BUSY: Out = 1 << 15;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Port {
-    /// VCs whose front packet waits for an output.
-    waiting: u16,
-    /// VCs whose front packet holds an output and has flits.
-    ready: u16,
-    width_in: u16,
-    width_out: u16,
-    /// The input port that sent here last.
-    last_in: u16,
-    /// The input VC, by its number in the router, that was given one of its VCs last.
-    last_claim: u16,
-    /// The VC that sent last.
-    last_vc: u8,
-    down_part: u8,
-    up_part: u8,
-    /// Cycles until a flit may be handled by the next router.
-    flit_delay: u16,
-    /// Cycles until the sender may use a space again.
-    credit_delay: u16,
-    /// The word of its router's masks that it is in, among those of waiting ports; and its bit.
-    word: u32,
-    bit: u8,
-    words: u8,
-    router: u32,
-    /// The port at the other end of the channel out, in its part.
-    down: u32,
-    /// The port at the other end of the channel in.
-    up: u32,
-    /// Flits sent.
-    carried: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Router {
-    first: u32,
-    ports: u16,
-    /// Ports with channels; the others are terminals'.
-    channels: u16,
-    /// Where its port masks begin: waiting, then ready.
-    masks: u32,
-    words: u16,
-    /// How often its switch matches inputs and outputs in a cycle: its widest channel.
-    rounds: u16,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Terminal {
-    port: u32,
-    /// Slots for a packet under injection that are empty.
-    free: u16,
-    /// The last poll found more packets than slots.
-    backlogged: bool,
-    wake: u64,
-}
-
-/// Where terminals are; shared by all parts.
-#[derive(Debug)]
-pub(crate) struct Places {
-    router: Vec<u32>,
-    port: Vec<u16>,
-}
-
-/// A claim of a packet on an output VC; both by their number in the router.
-#[derive(Clone, Copy, Debug)]
-struct Claim {
-    out: u16,
-    queue: u16,
-    flits: u16,
-}
-
-/// Ports whose arrivals are handled together, as a power of two: some hundred kilobytes.
-const BLOCK: u32 = 9;
-
-/// Cycles that sources may sleep without being asked.
-const NAP: u64 = 4_095;
-
-/// What holds for all routers of a part.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rules {
-    /// From a queue's number to its port's, as a shift.
-    shift: u32,
-    /// From a queue's number to its stretch of the ring.
-    ring_shift: u32,
-    oldest: bool,
-    /// Packets of one length fill buffers exactly: then space for a packet is there when one has left
-    /// whole and not before, and it comes back at once with the tail.
-    whole: bool,
-    /// A packet takes at least this much of a buffer, however short it is.
-    least: u8,
-    ideal: bool,
-    pipeline: u16,
-    first_router: u32,
-    me: u8,
-}
-
-/// Packets under way, by their place.
-#[derive(Debug, Default)]
-struct Pool {
-    packets: Vec<Packet>,
-    vacant: Vec<u32>,
-}
-
-impl Pool {
-    /// Takes a place.
-    fn keep(&mut self, packet: Packet) -> u32 {
-        match self.vacant.pop() {
-            Some(place) => {
-                self.packets[place as usize] = packet;
-                place
-            }
-            None => {
-                self.packets.push(packet);
-                self.packets.len() as u32 - 1
-            }
-        }
-    }
-
-    fn age(&self, place: u32) -> (u32, u32) {
-        let packet = &self.packets[place as usize];
-        (packet.created, packet.tag)
-    }
-}
+use wires::{Flits, NOBODY, Wires};
 
 /// A range of routers.
 #[derive(Debug, Default)]
@@ -338,7 +119,8 @@ impl Part {
     pub fn plug(&mut self, from: (u32, u16), to: (u32, u16), width: u16, delay: u16) {
         let [tx, rx] =
             [from, to].map(|(router, port)| self.routers[router as usize].first + u32::from(port));
-        let (flit, credit) = (1 + delay + self.rules.pipeline, if self.rules.ideal { 1 } else { 1 + delay });
+        let (flit, credit) =
+            (1 + delay + self.rules.pipeline, if self.rules.ideal { 1 } else { 1 + delay });
         let sender = &mut self.ports[tx as usize];
         (sender.width_out, sender.down, sender.flit_delay) = (width, rx, flit);
         let receiver = &mut self.ports[rx as usize];
@@ -422,7 +204,8 @@ impl Part {
             let queue = &mut self.queues[at];
             queue.flits += u16::from(event.n);
             let sending = queue.state == State::Sending;
-            let (port, vc) = (&mut self.ports[at >> self.rules.shift], at & ((1 << self.rules.shift) - 1));
+            let (port, vc) =
+                (&mut self.ports[at >> self.rules.shift], at & ((1 << self.rules.shift) - 1));
             port.ready |= u16::from(sending) << vc;
             self.masks[port.word as usize + usize::from(port.words)] |=
                 u64::from(sending) << port.bit;
@@ -484,10 +267,4 @@ impl Part {
         };
         here.work(guide, places, sink)
     }
-}
-
-/// How long after the last winner it is a candidate's turn.
-#[inline]
-fn turn(candidate: u16, last: u16) -> u16 {
-    candidate.wrapping_sub(last).wrapping_sub(1)
 }

@@ -103,7 +103,7 @@ impl Settings {
         for (key, value, most) in [
             ("vcs", u64::from(self.vcs), 16),
             ("packet", u64::from(self.packet), 255),
-            ("buffer", u64::from(self.buffer), 32_768),
+            ("buffer", u64::from(self.buffer), 32_767),
             ("injection", u64::from(self.injection), 1_024),
             ("ejection", u64::from(self.ejection), 1_024),
             ("injection_vcs", u64::from(self.injection_vcs), 16),

@@ -99,6 +99,14 @@ fn a_wide_channel_carries_what_ends_take() {
 }
 
 #[test]
+fn the_largest_buffer_does_not_count_as_busy() {
+    let (network, routing) = line(3, 1, 1, 2);
+    let settings = Settings { buffer: 32_767, ..quick() };
+    let measured = run(&network, &routing, &one_way(3), 0.3, &settings);
+    assert!(measured.accepted > 0.15, "{}", measured.accepted);
+}
+
+#[test]
 fn settings_and_traffic_that_cannot_be_are_refused() {
     let (network, routing) = line(3, 1, 1, 2);
     let try_with = |load: f64, traffic: Traffic, settings: Settings| {
@@ -111,6 +119,7 @@ fn settings_and_traffic_that_cannot_be_are_refused() {
         (Settings { vcs: 1, ..quick() }, "vcs = 1: the routing function needs at least 2"),
         (Settings { buffer: 3, ..quick() }, "buffer = 3: a buffer must hold a whole packet"),
         (Settings { packet: 0, ..quick() }, "packet = 0: must be from 1 to 255"),
+        (Settings { buffer: 32_768, ..quick() }, "buffer = 32768: must be from 1 to 32767"),
         (Settings { warm_up: 3_000, ..quick() }, "warm_up = 3000: must be below cycles = 3000"),
     ] {
         let said = try_with(0.1, uniform(), change);

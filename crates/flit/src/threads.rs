@@ -14,8 +14,9 @@ pub(crate) struct Barrier {
     wake: Condvar,
 }
 
-/// How often to look before going to sleep: some tens of microseconds.
-const LOOKS: u32 = 4_000;
+/// How often to look before going to sleep: some microseconds, for who looks for long takes the time of
+/// whom it waits for, where there are more programs than cores.
+const LOOKS: u32 = 200;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

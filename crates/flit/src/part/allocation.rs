@@ -5,7 +5,7 @@
 //! again while the packet waits.
 
 use super::here::Here;
-use super::{BUSY, Claim, Guide, Places, Queue, State, turn};
+use super::state::{BUSY, Claim, Guide, Places, Queue, State, turn};
 use lightloom_fabric::routers::Choice;
 
 impl Here<'_> {

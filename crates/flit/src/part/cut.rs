@@ -1,8 +1,9 @@
 //! From a network to parts: flat arrays, ports by router, about as many in each part.
 
+use super::Part;
 use super::here::Scratch;
-use super::wires::{NOBODY, Wires};
-use super::{BLOCK, Mail, NAP, Part, Places, Port, Queue, Router, Rules, Terminal};
+use super::state::{BLOCK, NAP, Places, Port, Queue, Router, Rules, Terminal};
+use super::wires::{Mail, NOBODY, Wires};
 use crate::settings::{Arbitration, Credits, Settings};
 use crate::wheel::Wheel;
 use lightloom_fabric::routers::Network;

@@ -1,8 +1,8 @@
 //! Where flits go that crossed the switch, and the space that they leave.
 
 use super::here::Here;
+use super::state::{BUSY, Queue, Sink, State};
 use super::wires::{Credit, Flits, NOBODY};
-use super::{BUSY, Queue, Sink, State};
 
 impl Here<'_> {
     /// Takes flits of the front packet out of a queue, sends them on, and gives their space back.

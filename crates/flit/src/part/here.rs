@@ -1,8 +1,10 @@
 //! One router in one cycle: its own stretch of every array, and what it shares with the others of its part.
 
-use super::switching::Turns;
-use super::wires::Wires;
-use super::{Claim, Guide, Out, Places, Pool, Port, Queue, Router, Rules, Sink, State, Terminal};
+use super::state::{
+    Claim, Guide, Out, Places, Pool, Port, Queue, Router, Rules, Sink, State, Terminal,
+};
+use super::turns::Turns;
+use super::wires::{Mail, Wires};
 use lightloom_fabric::routers::Choice;
 
 /// See the module.
@@ -20,7 +22,7 @@ pub(super) struct Here<'a> {
     pub masks: &'a mut [u64],
     pub pool: &'a mut Pool,
     pub wires: &'a mut Wires,
-    pub mail: &'a mut [super::Mail],
+    pub mail: &'a mut [Mail],
     pub terminals: &'a mut [Terminal],
     pub again: &'a mut Vec<(u32, u32)>,
     pub moved_at: &'a mut u64,

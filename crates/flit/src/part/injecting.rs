@@ -1,7 +1,8 @@
 //! Packets from sources to the queues of terminals.
 
+use super::Part;
+use super::state::{NAP, Poll, Source, Terminal};
 use super::wires::NOBODY;
-use super::{NAP, Part, Poll, Source, Terminal};
 
 impl Part {
     pub(super) fn inject(&mut self, now: u64, source: &mut impl Source) {

@@ -4,7 +4,7 @@
 //! that name it, one flit each; at most as many rounds as the widest channel is wide.
 
 use super::here::Here;
-use super::{Sink, turn};
+use super::state::{Sink, turn};
 
 impl Here<'_> {
     pub fn switch_in_rounds(&mut self, sink: &mut impl Sink) {

@@ -1,6 +1,6 @@
 //! What is under way between ports: flits, and space on its way back. What is for another part is mail.
 
-use super::{BLOCK, Packet};
+use super::state::{BLOCK, Packet};
 use crate::wheel::Wheel;
 
 /// Flits of one packet on their way to a queue.
