@@ -8,7 +8,9 @@ use lightloom_units::kind::{Form, Key, Kind};
 pub(crate) static KIND: Kind<Capabilities> = Kind {
     name: "shared",
     summary: "The queues of a switch share a buffer; a packet is lost whose queue has its share",
-    source: Some("Dynamic queue length thresholds, Choudhury and Hahne, IEEE/ACM Transactions on Networking 1998"),
+    source: Some(
+        "Dynamic queue length thresholds, Choudhury and Hahne, IEEE/ACM Transactions on Networking 1998",
+    ),
     keys: &[
         Key::new(
             "buffer",
