@@ -120,6 +120,6 @@ def names(name: str) -> str:
     Examples
     --------
     >>> names("overflow")
-    'drop, trim, pfc'
+    'drop, trim, pfc, shared'
     """
     return ", ".join(family(name).kinds)
