@@ -4,34 +4,18 @@
 //! channels crossed, CPU seconds without and with the building of the network, the busiest thread's, memory,
 //! and a digest of all that was measured.
 
+#[path = "../../../benches/measured.rs"]
+#[allow(dead_code)] // each example measures what it needs
+mod measured;
+
 use lightloom_fabric::routers::NETWORKS;
 use lightloom_flit::{Settings, Traffic, measure};
 use lightloom_railx::RAILX;
+use measured::{cpu_s, digest, peak_mb};
 use serde_json::{Value, from_str, from_value};
 use std::process::ExitCode;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
-
-/// CPU seconds of this process so far; 0 where the system does not say.
-fn cpu_s() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
-    (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / 100.0
-}
-
-/// The most memory that this process has had \[MB\]; 0 where the system does not say.
-fn peak_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    peak.and_then(|kb| kb.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) / 1024
-}
-
-/// FNV-1a.
-fn digest(text: &str) -> u64 {
-    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
-}
 
 fn traffic(asked: &Value, terminals: u32, seed: u64) -> Result<Traffic, Failed> {
     Ok(match asked["kind"].as_str() {
@@ -75,7 +59,7 @@ fn run(arguments: &[String]) -> Result<(), Failed> {
         peak_mb(),
         measured.accepted,
         measured.mean_latency,
-        digest(&format!("{measured:?}")),
+        digest(&measured),
     );
     Ok(())
 }

@@ -4,11 +4,16 @@
 //! most memory of the process. Each rank is a server of as many GPUs as there are slices, which all
 //! send the same.
 
+#[path = "../../../benches/measured.rs"]
+#[allow(dead_code)] // each example measures what it needs
+mod measured;
+
 use lightloom_engine::conformance::{Graph, Work};
 use lightloom_engine::{Engine, Orders, Policy, Scenario, Silent, TaskId};
 use lightloom_fabric::{Cluster, Fabric, FabricSpec, GpuId, GraphLink, GraphNode, GraphSpec, Role};
 use lightloom_flow::FlowEngine;
 use lightloom_units::{BitRate, Bytes, Time};
+use measured::peak_mb;
 
 const RATE: BitRate = BitRate::from_gbps(400);
 const DELAY: Time = Time::from_us(1);
@@ -61,13 +66,6 @@ fn one_switch(servers: u32, lanes: u32) -> FabricSpec {
     nodes.push(node("switch".into(), Role::Switch));
     let link = |a| GraphLink { a, b: "switch".into(), rate_bps: RATE, delay_ps: DELAY, lanes };
     GraphSpec { nodes, links: names().map(link).collect() }.into()
-}
-
-/// The most memory that this process has had; 0 where the system does not say.
-fn peak_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    peak.and_then(|kb| kb.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
 fn main() {

@@ -4,40 +4,16 @@
 //! Prints, as JSON, how much work it was, CPU seconds and memory; and a digest of all that came out, but
 //! for how often rates were computed.
 
+#[path = "../../../benches/measured.rs"]
+#[allow(dead_code)] // each example measures what it needs
+mod measured;
+
 use lightloom_sim::{Spec, TraceCounts, Workload};
-use std::fmt::Write;
+use measured::{cpu_s, digest, peak_mb};
 use std::path::Path;
 use std::process::ExitCode;
 
 type Failed = Box<dyn std::error::Error>;
-
-/// FNV-1a.
-struct Digest(u64);
-
-impl Write for Digest {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        Ok(())
-    }
-}
-
-/// CPU seconds of all threads of this process that are alive, and of those that were; 0 where the system
-/// does not say.
-fn cpu_s() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
-    (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / 100.0
-}
-
-/// The most memory that this process has had \[MB\]; 0 where the system does not say.
-fn peak_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    peak.and_then(|kb| kb.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) / 1024
-}
 
 fn run(place: &Path, digested: bool) -> Result<(), Failed> {
     let read = |name: &str| std::fs::read(place.join(name)).map_err(|e| format!("{name}: {e}"));
@@ -66,9 +42,7 @@ fn run(place: &Path, digested: bool) -> Result<(), Failed> {
     );
     if digested {
         run.figures.retain(|(name, _)| *name != "solves");
-        let mut digest = Digest(0xcbf2_9ce4_8422_2325);
-        write!(digest, "{run:?}")?;
-        println!(r#"{{"digest": "{:016x}"}}"#, digest.0);
+        println!(r#"{{"digest": "{:016x}"}}"#, digest(&run));
     }
     Ok(())
 }

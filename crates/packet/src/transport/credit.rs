@@ -4,6 +4,7 @@
 //! Ignored: credits that are lost on the way to shape traffic inside the network; here they go first, and
 //! are not lost.
 
+use super::ndp::Ndp;
 use super::plug::{Ack, BYTES, Capabilities, PathInfo, RETRANSMIT_AFTER, Transport};
 use lightloom_units::kind::{Key, Kind};
 use lightloom_units::{Bytes, Time};
@@ -34,8 +35,8 @@ pub struct Settings {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
-    /// Packets that may be sent.
-    credit: u32,
+    /// A credit is spent as leave to send is there.
+    leave: Ndp,
     /// Packets were lost that nobody told of: what is acknowledged lets one of them be sent again.
     recovers: bool,
 }
@@ -45,37 +46,37 @@ impl Transport for Credit {
 
     fn new(settings: &Settings, path: PathInfo, _: u64) -> Self {
         let window = settings.window.map_or(path.packet, |w| w.get() as f64);
-        Credit { credit: (window / path.packet).ceil().max(1.0) as u32, recovers: false }
+        Credit { leave: Ndp::with(window, path), recovers: false }
     }
     /// The receiver's credits are the limit.
     #[inline]
     fn window(&self) -> f64 {
-        f64::INFINITY
+        self.leave.window()
     }
     #[inline]
-    fn may_send(&self, _: u32, _: f64) -> bool {
-        self.credit > 0
+    fn may_send(&self, in_flight: u32, packet: f64) -> bool {
+        self.leave.may_send(in_flight, packet)
     }
     #[inline]
-    fn sent(&mut self, _: u64, _: u64) -> u64 {
-        self.credit = self.credit.saturating_sub(1);
-        0
+    fn sent(&mut self, bytes: u64, now: u64) -> u64 {
+        self.leave.sent(bytes, now)
     }
     fn pulled(&mut self) {
-        self.credit += 1;
+        self.leave.pulled();
     }
     fn acked(&mut self, ack: Ack) {
         self.recovers &= !ack.idle;
         if self.recovers {
-            self.credit = self.credit.max(1);
+            self.leave.timed_out();
         }
     }
     /// Credits are for packets that are gone: one packet at a time.
     fn timed_out(&mut self) {
-        (self.credit, self.recovers) = (self.credit.max(1), true);
+        self.leave.timed_out();
+        self.recovers = true;
     }
     fn unasked(&self) -> u32 {
-        self.credit
+        self.leave.unasked()
     }
     /// What is sent unasked fills nothing.
     fn given_window(_: &Settings) -> Option<Bytes> {

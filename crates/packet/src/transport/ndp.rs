@@ -38,13 +38,19 @@ pub(crate) struct Ndp {
     credit: u32,
 }
 
+impl Ndp {
+    /// One that may send so many bytes at first, a packet at least.
+    pub(super) fn with(window: f64, path: PathInfo) -> Self {
+        Ndp { credit: (window / path.packet).ceil().max(1.0) as u32 }
+    }
+}
+
 impl Transport for Ndp {
     type Settings = Settings;
 
     fn new(settings: &Settings, path: PathInfo, _: u64) -> Self {
         let round_trip = (path.round_trip + path.answers_wait) as f64;
-        let window = settings.window.map_or(path.rate * round_trip, |w| w.get() as f64);
-        Ndp { credit: (window / path.packet).ceil().max(1.0) as u32 }
+        Ndp::with(settings.window.map_or(path.rate * round_trip, |w| w.get() as f64), path)
     }
     /// The receiver's pulls are the limit.
     #[inline]
@@ -66,6 +72,9 @@ impl Transport for Ndp {
     /// Its packets, or the pulls for them, were lost: one packet asks for the next.
     fn timed_out(&mut self) {
         self.credit = self.credit.max(1);
+    }
+    fn unasked(&self) -> u32 {
+        self.credit
     }
     fn given_window(settings: &Settings) -> Option<Bytes> {
         settings.window
