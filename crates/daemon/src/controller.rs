@@ -54,6 +54,8 @@ pub struct Task {
     records: Vec<Record>,
     /// When what is being done was asked for.
     came: Instant,
+    /// For how long the journal has held it up.
+    held: Duration,
 }
 
 /// What a task waits for.
@@ -107,6 +109,7 @@ impl Task {
             started,
             records: Vec::new(),
             came: Instant::now(),
+            held: Duration::ZERO,
         };
         (task, hub)
     }
@@ -226,8 +229,20 @@ impl Task {
         self.controller.handle(now, Input::Report(report));
     }
 
-    /// Does what the machine wants done, in order.
+    /// Does what the machine wants done, and says how long the journal held that up.
     fn carry_out(&mut self) -> Result<(), JournalError> {
+        self.carry_out_all()?;
+        while self.held >= TICK {
+            let by = Time::from_ps(std::mem::take(&mut self.held).as_nanos() as u64 * 1000);
+            self.controller.handle(self.now(), Input::Held { by });
+            self.carry_out_all()?;
+        }
+        self.held = Duration::ZERO;
+        Ok(())
+    }
+
+    /// Does what the machine wants done, in order.
+    fn carry_out_all(&mut self) -> Result<(), JournalError> {
         while let Some(output) = self.controller.poll() {
             match output {
                 Output::Journal(record) => self.records.push(record),
@@ -277,7 +292,9 @@ impl Task {
         }
         let began = Instant::now();
         self.journal.commit(&self.records)?;
-        let took_us = began.elapsed().as_micros() as u64;
+        let took = began.elapsed();
+        self.held += took;
+        let took_us = took.as_micros() as u64;
         tracing::debug!(records = self.records.len(), took_us, "written");
         self.records.clear();
         Ok(())

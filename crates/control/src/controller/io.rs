@@ -7,6 +7,7 @@ use crate::journal::Record;
 use crate::message::{Directive, PortId, Report};
 use lightloom_circuits::CircuitCounts;
 use lightloom_decide::Question;
+use lightloom_units::Time;
 
 /// What happens to a controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +86,11 @@ pub enum Input {
     },
     /// The process did not run for a while: it was stopped, or its machine was.
     Woken,
+    /// What was wanted was done so much later, as a journal took so long: servers heard nothing of it before.
+    Held {
+        /// For how long.
+        by: Time,
+    },
 }
 
 /// What a controller wants done, in this order.

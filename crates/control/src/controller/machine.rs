@@ -181,6 +181,7 @@ impl Controller {
             Input::Unblock { ports } => self.unblock(now, &ports),
             Input::Audit => self.next_audit = now,
             Input::Woken => self.woken(now),
+            Input::Held { by } => self.held(by),
             Input::Certificate { ends } => self.set_alarm(now, Alarm::CertificateExpires, ends),
         }
         self.advance(now);

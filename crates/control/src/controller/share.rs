@@ -6,6 +6,7 @@
 //! that stand. Once the server has spoken again, or has no lease any more, its tenant takes part again. One that
 //! does not let go then, either, is excluded until its lease is over. Each plan that is given up in a row waits twice as
 //! long as the one before, up to a lease, so that servers that are all only slow come to an end.
+//! What a slow journal takes is no server's lateness.
 //! A round of one tenant may be due while another's servers have begun to ask for theirs: the decision counts none of
 //! that, but what that tenant asked for before. So it has circuits set once for a round, not for a half of it first.
 //! Ignored: a tenant that is alone. It waits for a lease.
@@ -23,6 +24,14 @@ use lightloom_units::Time;
 pub(super) const SHARE: u64 = 16;
 
 impl Controller {
+    /// Servers are no later than the journal let them be.
+    pub(super) fn held(&mut self, by: Time) {
+        if let Phase::Draining { plan } = &mut self.phase {
+            plan.share_by = plan.share_by.saturating_add(by);
+            plan.drain_by = plan.drain_by.saturating_add(by);
+        }
+    }
+
     /// Whether an agent that is there asks for a round that is not answered.
     pub(super) fn is_open(&self, tenant: usize, agent: &AgentRecord) -> bool {
         agent.present && self.asks(tenant, agent)
