@@ -71,11 +71,16 @@ fn the_file_of_a_gateway_in_the_manual_is_read() {
 }
 
 #[tokio::test]
-async fn the_dashboard_and_the_manual_name_what_is_exported() {
+async fn the_dashboards_and_the_manual_name_what_is_exported() {
     let exported = exported();
-    let dashboard = named(include_str!("../../../../deploy/grafana.json"));
-    let unknown: Vec<_> = dashboard.difference(&exported).collect();
-    assert!(unknown.is_empty() && dashboard.len() > 15, "{unknown:?}");
+    for dashboard in [
+        include_str!("../../../../deploy/grafana.json"),
+        include_str!("../../../../deploy/grafana-runtimes.json"),
+    ] {
+        let dashboard = named(dashboard);
+        let unknown: Vec<_> = dashboard.difference(&exported).collect();
+        assert!(unknown.is_empty() && dashboard.len() > 12, "{unknown:?}");
+    }
     let rules = named(include_str!("../../../../deploy/lightloom-rules.yml"));
     let unknown: Vec<_> = rules.difference(&exported).collect();
     assert!(unknown.is_empty() && rules.len() > 2, "{unknown:?}");
