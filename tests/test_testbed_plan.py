@@ -164,7 +164,7 @@ def test_a_circuit_that_carries_nothing_is_done_without(bed: Shape) -> None:
 
 def test_a_switch_that_falls_silent_on_the_way_is_done_without(bed: Shape) -> None:
     """What went by plan went by plan; what is left takes packet NICs."""
-    plan = planned("pairwise-alltoall", 4_000_001, bed)
+    plan = planned("pairwise-alltoall", 12_000_001, bed)
     before = sum(forwarded(bed))
     with ThreadPoolExecutor() as pool:
         under_way = pool.submit(carry_out, bed, plan)
