@@ -102,10 +102,6 @@ impl Routing for Mesh {
             .expect("the engine ejects a packet that is there");
         choices.extend((0..self.vcs).map(|vc| Choice::new(port, vc)));
     }
-
-    fn deterministic(&self) -> bool {
-        self.vcs == 1
-    }
 }
 
 /// The kind `mesh`.

@@ -47,9 +47,4 @@ pub trait Routing: Sync {
         draw: u32,
         choices: &mut Vec<Choice>,
     );
-
-    /// Whether [`Routing::route`] answers with one choice everywhere.
-    fn deterministic(&self) -> bool {
-        false
-    }
 }

@@ -72,10 +72,6 @@ impl Routing for ChipTorus {
         Self::CLASSES * self.each
     }
 
-    fn deterministic(&self) -> bool {
-        self.each == 1 && self.along.iter().all(Rounds::single)
-    }
-
     fn route(&self, at: u32, came: Option<(u16, u8)>, to: u32, _: u32, choices: &mut Vec<Choice>) {
         let ((node, chip), (target, aim)) = (self.places.split(at), self.places.split(to));
         let (here, there) = (self.places.node(node), self.places.node(target));

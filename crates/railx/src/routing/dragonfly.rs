@@ -97,10 +97,6 @@ impl Routing for Dragonfly {
         Self::CLASSES * self.each
     }
 
-    fn deterministic(&self) -> bool {
-        self.each == 1
-    }
-
     fn route(&self, at: u32, came: Option<(u16, u8)>, to: u32, _: u32, choices: &mut Vec<Choice>) {
         let ((node, chip), (target, aim)) = (self.places.split(at), self.places.split(to));
         let class = came.map_or(0, |(_, vc)| vc / self.each);

@@ -78,11 +78,6 @@ impl Rounds {
         Ok(rounds)
     }
 
-    /// Whether no rails run side by side.
-    pub fn single(&self) -> bool {
-        self.ports.iter().all(|[minus, _]| minus.len() <= 1)
-    }
-
     /// Whether a rail belongs to a ring of chips.
     #[inline]
     pub fn takes(&self, rail: u16) -> bool {
