@@ -118,6 +118,16 @@ def test_trains_that_were_measured_to_be_off_are_warned_of(transport: str) -> No
         scenario = job(**{"engine.transport.kind": transport, "engine.train": train})
         said = [line for line in lightloom.shapes.warnings(scenario) if "engine.train" in line]
         assert len(said) == (train > good), (train, said)
+    for train in (1, 2):
+        scenario = job(
+            **{
+                "engine.transport.kind": transport,
+                "engine.train": train,
+                "cluster.gpus": 512,
+            }
+        )
+        said = [line for line in lightloom.shapes.warnings(scenario) if "engine.train" in line]
+        assert len(said) == (train > 1), "measured with 256 GPUs and 1,024"
 
 
 def test_threads_change_nothing() -> None:
