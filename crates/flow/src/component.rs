@@ -14,6 +14,7 @@
 
 mod building;
 pub(crate) mod filling;
+pub(crate) mod plan;
 mod quotient;
 
 use crate::pool::{Pool, Tag};
@@ -90,9 +91,8 @@ pub(crate) struct Component {
     right_below: f64,
     updated: Time,
     born: Time,
-    pub version: u32,
-    pub stale: bool,
-    pub dissolving: bool,
+    /// Flows that are done, and when, until they are handed over.
+    ends: Vec<(u32, Time)>,
 }
 
 impl Component {
@@ -111,6 +111,14 @@ impl Component {
 
     /// Brings the links up to `now` and hands over the flows that are done.
     pub fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
+        let mut ends = std::mem::take(&mut self.ends);
+        self.step(now, &mut ends);
+        ends.drain(..).for_each(|(flow, drained)| self.tell(flow as usize, drained, done));
+        self.ends = ends;
+    }
+
+    /// Brings the links up to `now` and names the flows that are done.
+    fn step(&mut self, now: Time, ends: &mut Vec<(u32, Time)>) {
         let elapsed = now.saturating_sub(self.updated).ps() as f64;
         for turn in 0..self.serving.len() {
             let at = self.serving[turn] as usize;
@@ -128,7 +136,7 @@ impl Component {
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
                         self.updated.saturating_add(time_for(mark - sent, level)).min(now);
-                    self.tell(flow, drained, done);
+                    ends.push((flow as u32, drained));
                     self.remove(flow);
                     self.right_below = self.right_below.min(level);
                 }

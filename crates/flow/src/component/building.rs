@@ -68,7 +68,6 @@ impl Component {
         self.links.clear();
         self.serving.clear();
         self.right_below = 0.0;
-        (self.stale, self.dissolving) = (false, false);
     }
 
     pub(super) fn push_link(&mut self, capacity: f64) -> u32 {

@@ -1,0 +1,319 @@
+//! What a component does if nothing disturbs it, computed as soon as it begins.
+//!
+//! Few components are disturbed: no flow comes to their links, and no link of theirs changes, before half
+//! of their flows have gone. So all of that is computed at once, in memory that the next component is
+//! computed in too, and of it only when flows end is kept, and what it began with. The run hears of it when a
+//! track has no flow left in the component, for nothing that happens before can matter to anything
+//! else. A component that is disturbed is computed again from its beginning, up to the disturbance: the same
+//! steps give the same bits.
+//! Checked: by the conformance suite, which runs with plans, and against components that are not planned.
+
+use super::filling::Scratch;
+use super::{Component, Done, Flow, PAD, ROUNDING_BYTES, time_for};
+use crate::pool::{Pool, Tag};
+use lightloom_units::Time;
+
+/// A component's future.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    born: Time,
+    began: Time,
+    stride: usize,
+    /// As the component had them when it began: see there.
+    tag: Vec<Tag>,
+    names: Vec<u32>,
+    path: Vec<u32>,
+    marks: Vec<f64>,
+    capacity: Vec<f64>,
+    /// Flows that end, and when.
+    ends: Vec<(u32, Time)>,
+    tellings: Vec<Instant>,
+    /// How many of them are over.
+    told: usize,
+    /// Ends that have been handed over, and instants at which they came.
+    handed: (usize, u32),
+    /// Flows that are left then, and what is left of each; none of a plan that never ends.
+    left: Vec<(u32, f64)>,
+    /// Whether it ends.
+    ends_at_all: bool,
+}
+
+/// When flows end.
+#[derive(Clone, Copy, Debug)]
+struct Instant {
+    at: Time,
+    /// How many there are up to here.
+    count: u32,
+    /// When rates were computed last before.
+    since: Time,
+    /// So many of the ends are up to here.
+    ends: u32,
+}
+
+/// Of more flows a component is not planned: events are little beside its rates, and plans are memory.
+pub(crate) const MOST: usize = 4096;
+
+/// Memory for making a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Planning {
+    instants: Vec<Instant>,
+    tracks: Tracks,
+}
+
+/// A set of tracks.
+#[derive(Debug, Default)]
+struct Tracks {
+    /// By track: the last set it was in.
+    of: Vec<u32>,
+    current: u32,
+}
+
+impl Tracks {
+    fn clear(&mut self) {
+        self.current = self.current.wrapping_add(1);
+        if self.current == 0 {
+            (self.current, self.of) = (1, Vec::new());
+        }
+    }
+
+    /// Whether a track was not in it before.
+    fn add(&mut self, track: u32) -> bool {
+        let at = track as usize;
+        if at >= self.of.len() {
+            self.of.resize(at + 1, 0);
+        }
+        std::mem::replace(&mut self.of[at], self.current) != self.current
+    }
+}
+
+impl Plan {
+    pub fn links(&self) -> &[u32] {
+        &self.names
+    }
+
+    /// Whether all of it has been told, and nothing or too little is left.
+    pub fn is_over(&self) -> bool {
+        self.ends_at_all && self.told == self.tellings.len()
+    }
+
+    /// When the run is to hear of it next, and when rates were computed before.
+    pub fn next(&self) -> Option<(Time, Time)> {
+        self.tellings.get(self.told).map(|next| (next.at, next.since))
+    }
+
+    /// Whether the run awaits something of it after `now`.
+    fn is_awaited(&self, now: Time) -> bool {
+        let told = self.tellings[..self.told].last();
+        self.next().is_some() && told.is_none_or(|last| last.at < now)
+    }
+
+    /// Hands over what is done when the run is to hear of it next; says at how many instants that was.
+    pub fn tell(&mut self, done: &mut Vec<Done>) -> u64 {
+        let Instant { ends, count, .. } = self.tellings[self.told];
+        self.told += 1;
+        self.hand_over(ends as usize, done);
+        u64::from(count - std::mem::replace(&mut self.handed.1, count))
+    }
+
+    fn hand_over(&mut self, to: usize, done: &mut Vec<Done>) {
+        for &(flow, drained) in &self.ends[self.handed.0..to] {
+            let twins = self.tag[flow as usize..].iter().step_by(self.marks.len());
+            done.extend(twins.map(|&tag| Done { tag, flows: 1, drained }));
+        }
+        self.handed.0 = to;
+    }
+
+    /// Moves what is left of a plan that is over into `pool`.
+    pub fn drain_into(&self, pool: &mut Pool) {
+        let links = self.capacity.len();
+        for &(flow, remaining) in &self.left {
+            // Twins side by side, so that what is left of them is seen to be twins again.
+            let path = &self.path[flow as usize * self.stride..][..self.stride];
+            let tags = self.tag[flow as usize..].iter().step_by(self.marks.len());
+            for (&tag, names) in tags.zip(self.names.chunks_exact(links)) {
+                let hops = path.iter().filter(|&&link| link != PAD);
+                pool.push(hops.map(|&link| names[link as usize - 1]), remaining, tag);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.ends.clear();
+        self.tellings.clear();
+        self.left.clear();
+        (self.told, self.handed) = (0, (0, 0));
+    }
+
+    /// The plan of a flow that has its links to itself; `false` if it takes more than one step.
+    pub fn single(
+        &mut self,
+        tag: Tag,
+        links: &[u32],
+        capacity: &[f64],
+        mark: f64,
+        (born, now): (Time, Time),
+    ) -> bool {
+        if (1..links.len()).any(|at| links[..at].contains(&links[at])) {
+            return false; // it shares a link with itself
+        }
+        let rates = links.iter().map(|&link| capacity[link as usize]);
+        let level = rates.clone().fold(f64::INFINITY, f64::min);
+        let takes = time_for(mark, level);
+        // At a rate of zero, and where it takes for ever, this is no number or no less.
+        if !(level > 0.0 && mark <= level * takes.ps() as f64 + ROUNDING_BYTES) {
+            return false;
+        }
+        let at = now.saturating_add(takes);
+        self.clear();
+        (self.born, self.began, self.stride) = (born, now, links.len());
+        self.tag.clear();
+        self.tag.push(tag);
+        self.names.clear();
+        self.names.extend_from_slice(links);
+        self.path.clear();
+        self.path.extend(1..=links.len() as u32);
+        self.marks.clear();
+        self.marks.push(mark);
+        self.capacity.clear();
+        self.capacity.extend(rates);
+        self.ends.push((0, at));
+        self.tellings.push(Instant { at, count: 1, since: now, ends: 1 });
+        self.ends_at_all = true;
+        true
+    }
+
+    /// Takes over a flow by itself, if it is a twin of that of this plan, which has just been made.
+    pub fn absorb_single(
+        &mut self,
+        tag: Tag,
+        links: &[u32],
+        capacity: &[f64],
+        mark: f64,
+        born: Time,
+    ) -> bool {
+        let mut rates = self.capacity.iter().zip(links);
+        let same = self.born == born
+            && self.marks == [mark]
+            && self.capacity.len() == links.len()
+            && rates.all(|(&rate, &link)| rate == capacity[link as usize]);
+        if same {
+            self.tag.push(tag);
+            self.names.extend_from_slice(links);
+        }
+        same
+    }
+}
+
+impl Component {
+    /// Whether a plan pays: not if flows that began before have just been disturbed, for they will be again.
+    pub fn may_be_planned(&self, now: Time, disturbed: bool) -> bool {
+        (self.born == now || !disturbed) && self.flows.len() <= MOST
+    }
+
+    /// Plans what it does from now on until nothing is left, or so little that it should be packed; says how
+    /// often rates were computed.
+    pub fn plan(
+        &mut self,
+        plan: &mut Plan,
+        tolerance: f64,
+        scratch: &mut Scratch,
+        Planning { instants, tracks }: &mut Planning,
+    ) -> u64 {
+        plan.clear();
+        (plan.born, plan.began, plan.stride) = (self.born, self.updated, self.stride);
+        plan.tag.clone_from(&self.tag);
+        plan.names.clone_from(&self.names);
+        plan.path.clone_from(&self.path);
+        plan.marks.clear();
+        plan.marks.extend(self.flows.iter().map(|flow| flow.mark));
+        plan.capacity.clear();
+        plan.capacity.extend(self.links[1..].iter().map(|link| link.capacity));
+        let mut solves = 1;
+        let mut since = self.updated;
+        self.solve(scratch);
+        instants.clear();
+        plan.ends_at_all = false;
+        while let Some(at) = self.next_done(tolerance) {
+            self.step(at, &mut plan.ends);
+            let (count, ends) = (instants.len() as u32 + 1, plan.ends.len() as u32);
+            instants.push(Instant { at, count, since, ends });
+            if self.live == 0 || self.is_sparse() {
+                plan.ends_at_all = true;
+                break;
+            }
+            self.solve(scratch);
+            since = at;
+            solves += 1;
+        }
+        tracks.clear();
+        for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {
+            if plan.ends_at_all {
+                plan.left.push((at as u32, flow.mark - self.links[flow.server as usize].sent));
+            }
+            for tag in self.tag[at..].iter().step_by(self.flows.len()) {
+                tracks.add(tag.slot);
+            }
+        }
+        // Backwards, to find the last flow of each track.
+        let mut matters = plan.ends_at_all;
+        for at in (0..instants.len()).rev() {
+            let from = at.checked_sub(1).map_or(0, |before| instants[before].ends as usize);
+            for &(flow, _) in &plan.ends[from..instants[at].ends as usize] {
+                for tag in self.tag[flow as usize..].iter().step_by(self.flows.len()) {
+                    matters |= tracks.add(tag.slot);
+                }
+            }
+            if std::mem::take(&mut matters) {
+                plan.tellings.push(instants[at]);
+            }
+        }
+        plan.tellings.reverse();
+        solves
+    }
+
+    /// Becomes what a plan comes to by `now`, and hands over what is done and has not been told; says with
+    /// how many events it would have come to that without a plan, and how often rates were computed.
+    pub fn follow(
+        &mut self,
+        plan: &mut Plan,
+        now: Time,
+        tolerance: f64,
+        scratch: &mut Scratch,
+        done: &mut Vec<Done>,
+    ) -> (u64, u64) {
+        self.clear();
+        (self.updated, self.born, self.stride) = (plan.began, plan.born, plan.stride);
+        self.push_link(f64::INFINITY);
+        self.flows.extend(plan.marks.iter().map(|&mark| Flow { mark, server: PAD }));
+        self.tag.clone_from(&plan.tag);
+        self.names.clone_from(&plan.names);
+        self.path.clone_from(&plan.path);
+        for &capacity in &plan.capacity {
+            self.push_link(capacity);
+        }
+        for &at in self.path.iter().filter(|&&at| at != PAD) {
+            self.links[at as usize].to += 1;
+        }
+        self.width = self.stride;
+        self.index_members();
+        self.solve(scratch);
+        let (mut solves, mut count) = (1, 0);
+        plan.ends.clear();
+        while self.updated < now
+            && let Some(at) = self.next_done(tolerance).filter(|&at| at <= now)
+        {
+            self.step(at, &mut plan.ends);
+            count += 1;
+            if at < now {
+                self.solve(scratch);
+                solves += 1;
+            }
+        }
+        // What comes later has been awaited in vain, unless something came now.
+        let vain = self.updated < now && self.next_done(tolerance).is_some();
+        self.step(now, &mut plan.ends);
+        plan.hand_over(plan.ends.len(), done);
+        let events = u64::from(count - plan.handed.1) + u64::from(vain);
+        (events - u64::from(plan.is_awaited(now)), solves)
+    }
+}
