@@ -100,6 +100,9 @@ impl Component {
     pub fn links(&self) -> &[u32] {
         &self.names
     }
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
     pub fn live(&self) -> usize {
         self.live
     }
@@ -199,7 +202,7 @@ impl Component {
     }
 
     /// Moves the flows that are left into `pool`.
-    pub fn drain_into(&mut self, pool: &mut Pool) {
+    pub fn drain_into(&self, pool: &mut Pool) {
         // Twins side by side, so that what is left of them is seen to be twins again.
         let (flows, links) = (self.flows.len(), self.links.len() - 1);
         for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {

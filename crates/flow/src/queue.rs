@@ -37,8 +37,19 @@ impl<E> Queue<E> {
 
     /// Adds an event.
     pub fn push(&mut self, at: Time, known: Known, event: E) {
-        self.heap.push(Entry { at, known, order: self.pushed, event });
+        let order = self.ticket();
+        self.push_as(order, at, known, event);
+    }
+
+    /// A place in the order of what is added.
+    pub fn ticket(&mut self) -> u64 {
         self.pushed += 1;
+        self.pushed
+    }
+
+    /// Adds an event as if it had been added when the ticket was taken.
+    pub fn push_as(&mut self, ticket: u64, at: Time, known: Known, event: E) {
+        self.heap.push(Entry { at, known, order: ticket, event });
     }
 
     /// Takes the earliest event.

@@ -1,8 +1,8 @@
 //! One run of the flow engine: its events, and the flows that start.
 
-use crate::component::filling::Scratch;
-use crate::component::plan::{Plan, Planning};
+use crate::component::plan::Plan;
 use crate::component::{Component, Done};
+use crate::crew::{Crew, Desk, Draft, Job};
 use crate::links::Links;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
@@ -13,6 +13,7 @@ use lightloom_engine::{
 };
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
+use std::sync::Arc;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -25,17 +26,28 @@ pub(crate) enum Event {
     Due(Due),
     /// A flow of a component is done, unless the component has changed since.
     Drained { component: u32, version: u32 },
+    /// A plan is needed, unless the component has changed since.
+    Planned { component: u32, version: u32 },
 }
 
 /// Where a component is.
 #[derive(Default)]
 pub(crate) struct Slot {
-    /// What it does, unless it goes step by step.
+    /// What it does, unless it goes step by step, or that is still to be known.
     pub plan: Plan,
+    pub pending: Option<Pending>,
     pub steps: Option<Box<Component>>,
     pub version: u32,
     pub stale: bool,
     pub dissolving: bool,
+}
+
+/// A plan that is being made.
+pub(crate) struct Pending {
+    pub job: Arc<Job>,
+    /// Of the component's first event, which is known since it began.
+    pub ticket: u64,
+    pub quiet_until: Time,
 }
 
 impl Slot {
@@ -46,7 +58,6 @@ impl Slot {
 }
 
 pub(crate) struct Run<'a> {
-    pub(crate) tolerance: f64,
     pub(crate) ledger: Ledger<'a>,
     pub(crate) queue: Queue<Event>,
     /// Events taken out of it.
@@ -75,8 +86,13 @@ pub(crate) struct Run<'a> {
     pub(crate) filled: Component,
     /// Components that are not needed.
     pub(crate) spare: Vec<Component>,
-    pub(crate) scratch: Scratch,
-    pub(crate) planning: Planning,
+    pub(crate) desk: Desk,
+    pub(crate) crew: Crew,
+    /// What it is to be given once this instant is over, and memory for more.
+    pub(crate) jobs: Vec<Arc<Job>>,
+    #[allow(clippy::vec_box)] // they go to other threads and come back as they are
+    pub(crate) drafts: Vec<Box<Draft>>,
+    pub(crate) earliest: Vec<f64>,
     /// Whether everything that happens at this instant has happened.
     pub(crate) settling: bool,
     /// Whether components have been taken apart at this instant that were not over.
@@ -86,15 +102,13 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(
-        tolerance: f64,
-        worthwhile: Worthwhile,
+        (tolerance, threads, worthwhile): (f64, usize, Worthwhile),
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
         let links = Links::new(scenario.fabric, scenario.incidents);
         Run {
-            tolerance,
             ledger: Ledger::new(scenario, policy, observer),
             queue: Queue::new(),
             handled: 0,
@@ -114,8 +128,11 @@ impl<'a> Run<'a> {
             single: NONE,
             filled: Component::default(),
             spare: Vec::new(),
-            scratch: Scratch::default(),
-            planning: Planning::default(),
+            desk: Desk::new(tolerance),
+            crew: Crew::new(threads, tolerance),
+            jobs: Vec::new(),
+            drafts: Vec::new(),
+            earliest: Vec::new(),
             settling: false,
             disturbed: false,
             done: Vec::new(),
@@ -135,10 +152,17 @@ impl<'a> Run<'a> {
             }
             self.settle(now)?;
         }
+        (0..self.slots.len() as u32).for_each(|id| self.receive(id)); // plans that stand still
         self.ledger.close(now)
     }
 
     fn handle(&mut self, event: Event, now: Time) -> Result<(), EngineError> {
+        if let Event::Planned { component, version } = event {
+            if self.slots[component as usize].version == version {
+                self.receive(component);
+            }
+            return Ok(()); // what threads do is no event
+        }
         self.ledger.outcome.events += 1;
         self.handled += 1;
         if self.handled % CHECK_EVERY == 0 {
@@ -149,6 +173,7 @@ impl<'a> Run<'a> {
                 self.ledger.due(due);
                 self.keep_up(now)
             }
+            Event::Planned { .. } => Ok(()),
             Event::Drained { component, version } => {
                 if self.slots[component as usize].version == version {
                     self.drain(component, now);

@@ -2,13 +2,18 @@
 //! new rates where anything has changed.
 
 use crate::component::Done;
+use crate::crew::Job;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
 use crate::queue::Known;
 use crate::refinement::Members;
-use crate::run::{Event, NONE, Run, mark};
+use crate::run::{Event, NONE, Pending, Run, mark};
 use lightloom_engine::EngineError;
 use lightloom_units::Time;
+use std::sync::Arc;
+
+/// Flows of a component that are worth another thread.
+const WORTH_THREADS: usize = if cfg!(test) { 1 } else { 4 };
 
 impl Run<'_> {
     pub(crate) fn drain(&mut self, id: u32, now: Time) {
@@ -76,7 +81,7 @@ impl Run<'_> {
                 continue;
             }
             if let Some(component) = &mut slot.steps {
-                component.solve(&mut self.scratch);
+                component.solve(&mut self.desk.scratch);
                 self.ledger.outcome.solves += 1;
             }
             self.schedule(id, now);
@@ -101,6 +106,7 @@ impl Run<'_> {
         partition.split(&pool, |flows| self.gather(&pool, flows, now));
         self.begin(now);
         self.single = NONE;
+        self.crew.give(&mut self.jobs);
         self.partition = partition;
         pool.clear();
         self.pool = pool;
@@ -118,7 +124,7 @@ impl Run<'_> {
         }
         self.single = NONE;
         let filled = &mut self.filled;
-        filled.fill(pool, flows, &self.links.capacity, &mut self.local, (born, now));
+        filled.gather(pool, flows, &self.links.capacity, &mut self.local, (born, now));
         let (last, home) = &mut self.waiting;
         if *home == NONE || !last.absorb(filled) {
             self.begin(now);
@@ -166,23 +172,61 @@ impl Run<'_> {
         let component = &mut self.waiting.0;
         let slot = &mut self.slots[id as usize];
         if component.may_be_planned(now, self.disturbed) {
-            let (plan, planning) = (&mut slot.plan, &mut self.planning);
-            self.ledger.outcome.solves +=
-                component.plan(plan, self.tolerance, &mut self.scratch, planning);
+            component.begin(&mut slot.plan);
+            if !self.crew.is_empty() && component.flows() >= WORTH_THREADS {
+                return self.hand_out(id, now);
+            }
+            component.index_members();
+            self.ledger.outcome.solves += self.desk.plan(component, &mut slot.plan);
         } else {
             let spare = self.spare.pop().unwrap_or_default();
             let mut component = std::mem::replace(component, spare);
-            component.solve(&mut self.scratch);
+            component.index_members();
+            component.solve(&mut self.desk.scratch);
             self.ledger.outcome.solves += 1;
             slot.steps = Some(Box::new(component));
         }
         self.schedule(id, now);
     }
 
+    /// Another thread may plan the component that has waited.
+    fn hand_out(&mut self, id: u32, now: Time) {
+        let mut draft = self.drafts.pop().unwrap_or_default();
+        let quiet_until = self.waiting.0.quiet_until(&mut self.earliest);
+        std::mem::swap(&mut draft.plan, &mut self.slots[id as usize].plan);
+        let job = Arc::new(Job::new(draft));
+        self.jobs.push(Arc::clone(&job));
+        let ticket = self.queue.ticket();
+        let slot = &mut self.slots[id as usize];
+        slot.version += 1;
+        slot.pending = Some(Pending { job, ticket, quiet_until });
+        if quiet_until < Time::MAX {
+            let event = Event::Planned { component: id, version: slot.version };
+            self.queue.push_as(ticket, quiet_until, Known::since(now, true), event);
+        }
+    }
+
+    /// The plan of a component is needed, if it is still to come: it is from now on as if it had been there
+    /// from the beginning.
+    pub(crate) fn receive(&mut self, id: u32) {
+        let slot = &mut self.slots[id as usize];
+        let Some(Pending { job, ticket, quiet_until }) = slot.pending.take() else { return };
+        let mut draft = job.finish(&mut self.desk);
+        std::mem::swap(&mut slot.plan, &mut draft.plan);
+        self.ledger.outcome.solves += draft.solves;
+        self.drafts.push(draft);
+        if let Some((at, since)) = slot.plan.next() {
+            assert!(at >= quiet_until, "a component has nothing to tell before");
+            let event = Event::Drained { component: id, version: slot.version };
+            self.queue.push_as(ticket, at, Known::since(since, true), event);
+        }
+    }
+
     /// Takes components apart whose flows or links change.
     fn dissolve(&mut self, now: Time) {
         for at in 0..self.dissolving.len() {
             let id = self.dissolving[at];
+            self.receive(id);
             let slot = &mut self.slots[id as usize];
             slot.version += 1;
             (slot.stale, slot.dissolving) = (false, false);
@@ -202,9 +246,8 @@ impl Run<'_> {
             } else {
                 self.disturbed = true;
                 let (component, plan) = (&mut self.filled, &mut slot.plan);
-                let (scratch, done) = (&mut self.scratch, &mut self.done);
                 let (events, solves) =
-                    component.follow(plan, now, self.tolerance, scratch, done);
+                    component.follow(plan, now, self.desk.solving(), &mut self.done);
                 self.ledger.outcome.events += events;
                 self.ledger.outcome.solves += solves;
                 component.drain_into(&mut self.pool);
@@ -230,7 +273,7 @@ impl Run<'_> {
         slot.version += 1;
         let event = Event::Drained { component: id, version: slot.version };
         let next = match &slot.steps {
-            Some(component) => component.next_done(self.tolerance).map(|at| (at, now)),
+            Some(component) => component.next_done(self.desk.tolerance).map(|at| (at, now)),
             None => slot.plan.next(),
         };
         if let Some((at, since)) = next {

@@ -210,15 +210,34 @@ impl Component {
         (self.born == now || !disturbed) && self.flows.len() <= MOST
     }
 
-    /// Plans what it does from now on until nothing is left, or so little that it should be packed; says how
-    /// often rates were computed.
-    pub fn plan(
-        &mut self,
-        plan: &mut Plan,
-        tolerance: f64,
-        scratch: &mut Scratch,
-        Planning { instants, tracks }: &mut Planning,
-    ) -> u64 {
+    /// A time before which a plan of it has nothing to tell: no flow is faster than its narrowest link.
+    pub fn quiet_until(&self, earliest: &mut Vec<f64>) -> Time {
+        earliest.clear();
+        earliest.extend(self.flows.iter().zip(self.path.chunks_exact(self.stride)).map(
+            |(flow, path)| {
+                let rates = path.iter().map(|&link| self.links[link as usize].capacity);
+                // Less than any rounding on the way.
+                (flow.mark * (1.0 - 1e-9) - 2.0 * ROUNDING_BYTES)
+                    / rates.fold(f64::INFINITY, f64::min)
+            },
+        ));
+        // Before all flows of a track have gone it has nothing to tell, or before it is to be packed.
+        let flows = self.flows.len();
+        let one_track = |tags: &[Tag]| tags.iter().all(|tag| tag.slot == tags[0].slot);
+        let gone = match self.tag.chunks_exact(flows).all(one_track) {
+            true if flows > 8 => flows / 2 + 1,
+            true => flows,
+            false => 1,
+        };
+        let (_, &mut first, _) = earliest.select_nth_unstable_by(gone - 1, f64::total_cmp);
+        match first < u64::MAX as f64 {
+            true => self.updated.saturating_add(Time::from_ps(first as u64)), // none below zero
+            false => Time::MAX,
+        }
+    }
+
+    /// Begins a plan of it: what it begins with.
+    pub fn begin(&self, plan: &mut Plan) {
         plan.clear();
         (plan.born, plan.began, plan.stride) = (self.born, self.updated, self.stride);
         plan.tag.clone_from(&self.tag);
@@ -228,6 +247,36 @@ impl Component {
         plan.marks.extend(self.flows.iter().map(|flow| flow.mark));
         plan.capacity.clear();
         plan.capacity.extend(self.links[1..].iter().map(|link| link.capacity));
+    }
+
+    /// Becomes what a plan begins with.
+    pub fn take_up(&mut self, plan: &Plan) {
+        self.clear();
+        (self.updated, self.born) = (plan.began, plan.born);
+        (self.stride, self.width) = (plan.stride, plan.stride);
+        self.push_link(f64::INFINITY);
+        self.flows.extend(plan.marks.iter().map(|&mark| Flow { mark, server: PAD }));
+        self.tag.clone_from(&plan.tag);
+        self.names.clone_from(&plan.names);
+        self.path.clone_from(&plan.path);
+        for &capacity in &plan.capacity {
+            self.push_link(capacity);
+        }
+        for &at in self.path.iter().filter(|&&at| at != PAD) {
+            self.links[at as usize].to += 1;
+        }
+        self.index_members();
+    }
+
+    /// Plans what it does from the beginning on until nothing is left, or so little that it should be
+    /// packed; says how often rates were computed.
+    pub fn plan(
+        &mut self,
+        plan: &mut Plan,
+        tolerance: f64,
+        scratch: &mut Scratch,
+        Planning { instants, tracks }: &mut Planning,
+    ) -> u64 {
         let mut solves = 1;
         let mut since = self.updated;
         self.solve(scratch);
@@ -277,40 +326,24 @@ impl Component {
         &mut self,
         plan: &mut Plan,
         now: Time,
-        tolerance: f64,
-        scratch: &mut Scratch,
+        (tolerance, scratch): (f64, &mut Scratch),
         done: &mut Vec<Done>,
     ) -> (u64, u64) {
-        self.clear();
-        (self.updated, self.born, self.stride) = (plan.began, plan.born, plan.stride);
-        self.push_link(f64::INFINITY);
-        self.flows.extend(plan.marks.iter().map(|&mark| Flow { mark, server: PAD }));
-        self.tag.clone_from(&plan.tag);
-        self.names.clone_from(&plan.names);
-        self.path.clone_from(&plan.path);
-        for &capacity in &plan.capacity {
-            self.push_link(capacity);
-        }
-        for &at in self.path.iter().filter(|&&at| at != PAD) {
-            self.links[at as usize].to += 1;
-        }
-        self.width = self.stride;
-        self.index_members();
+        self.take_up(plan);
         self.solve(scratch);
-        let (mut solves, mut count) = (1, 0);
+        let (mut solves, mut count, mut came) = (1, 0, false);
         plan.ends.clear();
-        while self.updated < now
-            && let Some(at) = self.next_done(tolerance).filter(|&at| at <= now)
-        {
+        while !came && let Some(at) = self.next_done(tolerance).filter(|&at| at <= now) {
             self.step(at, &mut plan.ends);
             count += 1;
-            if at < now {
+            came = at == now;
+            if !came {
                 self.solve(scratch);
                 solves += 1;
             }
         }
         // What comes later has been awaited in vain, unless something came now.
-        let vain = self.updated < now && self.next_done(tolerance).is_some();
+        let vain = !came && self.next_done(tolerance).is_some();
         self.step(now, &mut plan.ends);
         plan.hand_over(plan.ends.len(), done);
         let events = u64::from(count - plan.handed.1) + u64::from(vain);
