@@ -15,6 +15,7 @@
 mod building;
 pub(crate) mod filling;
 pub(crate) mod plan;
+pub(crate) mod planning;
 mod quotient;
 
 use crate::pool::{Pool, Tag};

@@ -6,13 +6,14 @@
 
 use crate::component::Component;
 use crate::component::filling::Scratch;
-use crate::component::plan::{Plan, Planning};
+use crate::component::plan::Plan;
+use crate::component::planning::Planning;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Jobs that wait before threads are woken: waking takes as long as making some plans.
-const WAKE: usize = if cfg!(test) { 1 } else { 16 };
+const WAKE: usize = if cfg!(test) { 1 } else { 4 };
 
 /// A plan that has begun.
 #[derive(Debug, Default)]

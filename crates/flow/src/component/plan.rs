@@ -8,82 +8,45 @@
 //! steps give the same bits.
 //! Checked: by the conformance suite, which runs with plans, and against components that are not planned.
 
-use super::filling::Scratch;
-use super::{Component, Done, Flow, PAD, ROUNDING_BYTES, time_for};
+use super::{Done, PAD, ROUNDING_BYTES, time_for};
 use crate::pool::{Pool, Tag};
 use lightloom_units::Time;
 
 /// A component's future.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    born: Time,
-    began: Time,
-    stride: usize,
+    pub(super) born: Time,
+    pub(super) began: Time,
+    pub(super) stride: usize,
     /// As the component had them when it began: see there.
-    tag: Vec<Tag>,
-    names: Vec<u32>,
-    path: Vec<u32>,
-    marks: Vec<f64>,
-    capacity: Vec<f64>,
+    pub(super) tag: Vec<Tag>,
+    pub(super) names: Vec<u32>,
+    pub(super) path: Vec<u32>,
+    pub(super) marks: Vec<f64>,
+    pub(super) capacity: Vec<f64>,
     /// Flows that end, and when.
-    ends: Vec<(u32, Time)>,
-    tellings: Vec<Instant>,
+    pub(super) ends: Vec<(u32, Time)>,
+    pub(super) tellings: Vec<Instant>,
     /// How many of them are over.
-    told: usize,
+    pub(super) told: usize,
     /// Ends that have been handed over, and instants at which they came.
-    handed: (usize, u32),
+    pub(super) handed: (usize, u32),
     /// Flows that are left then, and what is left of each; none of a plan that never ends.
-    left: Vec<(u32, f64)>,
+    pub(super) left: Vec<(u32, f64)>,
     /// Whether it ends.
-    ends_at_all: bool,
+    pub(super) ends_at_all: bool,
 }
 
 /// When flows end.
 #[derive(Clone, Copy, Debug)]
-struct Instant {
-    at: Time,
+pub(super) struct Instant {
+    pub(super) at: Time,
     /// How many there are up to here.
-    count: u32,
+    pub(super) count: u32,
     /// When rates were computed last before.
-    since: Time,
+    pub(super) since: Time,
     /// So many of the ends are up to here.
-    ends: u32,
-}
-
-/// Of more flows a component is not planned: events are little beside its rates, and plans are memory.
-pub(crate) const MOST: usize = 4096;
-
-/// Memory for making a plan.
-#[derive(Debug, Default)]
-pub(crate) struct Planning {
-    instants: Vec<Instant>,
-    tracks: Tracks,
-}
-
-/// A set of tracks.
-#[derive(Debug, Default)]
-struct Tracks {
-    /// By track: the last set it was in.
-    of: Vec<u32>,
-    current: u32,
-}
-
-impl Tracks {
-    fn clear(&mut self) {
-        self.current = self.current.wrapping_add(1);
-        if self.current == 0 {
-            (self.current, self.of) = (1, Vec::new());
-        }
-    }
-
-    /// Whether a track was not in it before.
-    fn add(&mut self, track: u32) -> bool {
-        let at = track as usize;
-        if at >= self.of.len() {
-            self.of.resize(at + 1, 0);
-        }
-        std::mem::replace(&mut self.of[at], self.current) != self.current
-    }
+    pub(super) ends: u32,
 }
 
 impl Plan {
@@ -102,7 +65,7 @@ impl Plan {
     }
 
     /// Whether the run awaits something of it after `now`.
-    fn is_awaited(&self, now: Time) -> bool {
+    pub(super) fn is_awaited(&self, now: Time) -> bool {
         let told = self.tellings[..self.told].last();
         self.next().is_some() && told.is_none_or(|last| last.at < now)
     }
@@ -115,7 +78,7 @@ impl Plan {
         u64::from(count - std::mem::replace(&mut self.handed.1, count))
     }
 
-    fn hand_over(&mut self, to: usize, done: &mut Vec<Done>) {
+    pub(super) fn hand_over(&mut self, to: usize, done: &mut Vec<Done>) {
         for &(flow, drained) in &self.ends[self.handed.0..to] {
             let twins = self.tag[flow as usize..].iter().step_by(self.marks.len());
             done.extend(twins.map(|&tag| Done { tag, flows: 1, drained }));
@@ -137,7 +100,7 @@ impl Plan {
         }
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.ends.clear();
         self.tellings.clear();
         self.left.clear();
@@ -201,152 +164,5 @@ impl Plan {
             self.names.extend_from_slice(links);
         }
         same
-    }
-}
-
-impl Component {
-    /// Whether a plan pays: not if flows that began before have just been disturbed, for they will be again.
-    pub fn may_be_planned(&self, now: Time, disturbed: bool) -> bool {
-        (self.born == now || !disturbed) && self.flows.len() <= MOST
-    }
-
-    /// A time before which a plan of it has nothing to tell: no flow is faster than its narrowest link.
-    pub fn quiet_until(&self, earliest: &mut Vec<f64>) -> Time {
-        earliest.clear();
-        earliest.extend(self.flows.iter().zip(self.path.chunks_exact(self.stride)).map(
-            |(flow, path)| {
-                let rates = path.iter().map(|&link| self.links[link as usize].capacity);
-                // Less than any rounding on the way.
-                (flow.mark * (1.0 - 1e-9) - 2.0 * ROUNDING_BYTES)
-                    / rates.fold(f64::INFINITY, f64::min)
-            },
-        ));
-        // Before all flows of a track have gone it has nothing to tell, or before it is to be packed.
-        let flows = self.flows.len();
-        let one_track = |tags: &[Tag]| tags.iter().all(|tag| tag.slot == tags[0].slot);
-        let gone = match self.tag.chunks_exact(flows).all(one_track) {
-            true if flows > 8 => flows / 2 + 1,
-            true => flows,
-            false => 1,
-        };
-        let (_, &mut first, _) = earliest.select_nth_unstable_by(gone - 1, f64::total_cmp);
-        match first < u64::MAX as f64 {
-            true => self.updated.saturating_add(Time::from_ps(first as u64)), // none below zero
-            false => Time::MAX,
-        }
-    }
-
-    /// Begins a plan of it: what it begins with.
-    pub fn begin(&self, plan: &mut Plan) {
-        plan.clear();
-        (plan.born, plan.began, plan.stride) = (self.born, self.updated, self.stride);
-        plan.tag.clone_from(&self.tag);
-        plan.names.clone_from(&self.names);
-        plan.path.clone_from(&self.path);
-        plan.marks.clear();
-        plan.marks.extend(self.flows.iter().map(|flow| flow.mark));
-        plan.capacity.clear();
-        plan.capacity.extend(self.links[1..].iter().map(|link| link.capacity));
-    }
-
-    /// Becomes what a plan begins with.
-    pub fn take_up(&mut self, plan: &Plan) {
-        self.clear();
-        (self.updated, self.born) = (plan.began, plan.born);
-        (self.stride, self.width) = (plan.stride, plan.stride);
-        self.push_link(f64::INFINITY);
-        self.flows.extend(plan.marks.iter().map(|&mark| Flow { mark, server: PAD }));
-        self.tag.clone_from(&plan.tag);
-        self.names.clone_from(&plan.names);
-        self.path.clone_from(&plan.path);
-        for &capacity in &plan.capacity {
-            self.push_link(capacity);
-        }
-        for &at in self.path.iter().filter(|&&at| at != PAD) {
-            self.links[at as usize].to += 1;
-        }
-        self.index_members();
-    }
-
-    /// Plans what it does from the beginning on until nothing is left, or so little that it should be
-    /// packed; says how often rates were computed.
-    pub fn plan(
-        &mut self,
-        plan: &mut Plan,
-        tolerance: f64,
-        scratch: &mut Scratch,
-        Planning { instants, tracks }: &mut Planning,
-    ) -> u64 {
-        let mut solves = 1;
-        let mut since = self.updated;
-        self.solve(scratch);
-        instants.clear();
-        plan.ends_at_all = false;
-        while let Some(at) = self.next_done(tolerance) {
-            self.step(at, &mut plan.ends);
-            let (count, ends) = (instants.len() as u32 + 1, plan.ends.len() as u32);
-            instants.push(Instant { at, count, since, ends });
-            if self.live == 0 || self.is_sparse() {
-                plan.ends_at_all = true;
-                break;
-            }
-            self.solve(scratch);
-            since = at;
-            solves += 1;
-        }
-        tracks.clear();
-        for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {
-            if plan.ends_at_all {
-                plan.left.push((at as u32, flow.mark - self.links[flow.server as usize].sent));
-            }
-            for tag in self.tag[at..].iter().step_by(self.flows.len()) {
-                tracks.add(tag.slot);
-            }
-        }
-        // Backwards, to find the last flow of each track.
-        let mut matters = plan.ends_at_all;
-        for at in (0..instants.len()).rev() {
-            let from = at.checked_sub(1).map_or(0, |before| instants[before].ends as usize);
-            for &(flow, _) in &plan.ends[from..instants[at].ends as usize] {
-                for tag in self.tag[flow as usize..].iter().step_by(self.flows.len()) {
-                    matters |= tracks.add(tag.slot);
-                }
-            }
-            if std::mem::take(&mut matters) {
-                plan.tellings.push(instants[at]);
-            }
-        }
-        plan.tellings.reverse();
-        solves
-    }
-
-    /// Becomes what a plan comes to by `now`, and hands over what is done and has not been told; says with
-    /// how many events it would have come to that without a plan, and how often rates were computed.
-    pub fn follow(
-        &mut self,
-        plan: &mut Plan,
-        now: Time,
-        (tolerance, scratch): (f64, &mut Scratch),
-        done: &mut Vec<Done>,
-    ) -> (u64, u64) {
-        self.take_up(plan);
-        self.solve(scratch);
-        let (mut solves, mut count, mut came) = (1, 0, false);
-        plan.ends.clear();
-        while !came && let Some(at) = self.next_done(tolerance).filter(|&at| at <= now) {
-            self.step(at, &mut plan.ends);
-            count += 1;
-            came = at == now;
-            if !came {
-                self.solve(scratch);
-                solves += 1;
-            }
-        }
-        // What comes later has been awaited in vain, unless something came now.
-        let vain = !came && self.next_done(tolerance).is_some();
-        self.step(now, &mut plan.ends);
-        plan.hand_over(plan.ends.len(), done);
-        let events = u64::from(count - plan.handed.1) + u64::from(vain);
-        (events - u64::from(plan.is_awaited(now)), solves)
     }
 }

@@ -1,5 +1,6 @@
 use super::filling::Scratch;
-use super::plan::{Plan, Planning};
+use super::plan::Plan;
+use super::planning::Planning;
 use super::*;
 use proptest::prelude::*;
 
