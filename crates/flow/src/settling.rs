@@ -2,6 +2,7 @@
 //! new rates where anything has changed.
 
 use crate::component::Done;
+use crate::component::plan::alone;
 use crate::crew::Job;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
@@ -143,6 +144,8 @@ impl Run<'_> {
     /// A flow by itself needs no filling, where it is over in one step.
     fn gather_single(&mut self, pool: &Pool, flow: usize, (born, now): (Time, Time)) -> bool {
         let (tag, links, mark) = (pool.tag[flow], pool.links_of(flow), pool.remaining[flow]);
+        let capacity = &self.links.capacity;
+        let Some(takes) = alone(links, capacity, mark) else { return false };
         self.begin(now);
         let capacity = &self.links.capacity;
         let mut home = self.single;
@@ -151,10 +154,8 @@ impl Run<'_> {
         {
             home = self.vacant();
             let plan = &mut self.slots[home as usize].plan;
-            if !plan.single(tag, links, &self.links.capacity, mark, (born, now)) {
-                self.free_slots.push(home);
-                return false;
-            }
+            let times = (born, now, now.saturating_add(takes));
+            plan.single(tag, links, &self.links.capacity, mark, times);
             self.single = home;
             self.ledger.outcome.solves += 1;
             self.schedule(home, now);

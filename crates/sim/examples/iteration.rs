@@ -1,8 +1,8 @@
 //! Runs one iteration of training and says what it cost: `cargo run --release -p lightloom-sim --example
-//! iteration -- DIRECTORY [digest [threads]]`. The directory holds `spec.json` (a resolved specification) and a
-//! gating trace, `shape.json` and `counts.bin` (32 bits a number), as `benches/held.py` writes them.
-//! Prints, as JSON, how much work it was, seconds of CPUs and of the clock, and memory; and a digest of all that came out, but
-//! for how often rates were computed.
+//! iteration -- DIRECTORY [digest [threads]]`. The directory holds `spec.json` (a resolved specification)
+//! and a gating trace, `shape.json` and `counts.bin` (32 bits a number), as `benches/held.py` writes them.
+//! Prints, as JSON, how much work it was, seconds of CPUs and of the clock, and memory; and a digest of
+//! all that came out, but for how often rates were computed.
 
 #[path = "../../../benches/measured.rs"]
 #[allow(dead_code)] // each example measures what it needs

@@ -107,26 +107,15 @@ impl Plan {
         (self.told, self.handed) = (0, (0, 0));
     }
 
-    /// The plan of a flow that has its links to itself; `false` if it takes more than one step.
+    /// The plan of a flow that has its links to itself and is over at `at`.
     pub fn single(
         &mut self,
         tag: Tag,
         links: &[u32],
         capacity: &[f64],
         mark: f64,
-        (born, now): (Time, Time),
-    ) -> bool {
-        if (1..links.len()).any(|at| links[..at].contains(&links[at])) {
-            return false; // it shares a link with itself
-        }
-        let rates = links.iter().map(|&link| capacity[link as usize]);
-        let level = rates.clone().fold(f64::INFINITY, f64::min);
-        let takes = time_for(mark, level);
-        // At a rate of zero, and where it takes for ever, this is no number or no less.
-        if !(level > 0.0 && mark <= level * takes.ps() as f64 + ROUNDING_BYTES) {
-            return false;
-        }
-        let at = now.saturating_add(takes);
+        (born, now, at): (Time, Time, Time),
+    ) {
         self.clear();
         (self.born, self.began, self.stride) = (born, now, links.len());
         self.tag.clear();
@@ -138,11 +127,10 @@ impl Plan {
         self.marks.clear();
         self.marks.push(mark);
         self.capacity.clear();
-        self.capacity.extend(rates);
+        self.capacity.extend(links.iter().map(|&link| capacity[link as usize]));
         self.ends.push((0, at));
         self.tellings.push(Instant { at, count: 1, since: now, ends: 1 });
         self.ends_at_all = true;
-        true
     }
 
     /// Takes over a flow by itself, if it is a twin of that of this plan, which has just been made.
@@ -165,4 +153,14 @@ impl Plan {
         }
         same
     }
+}
+
+/// How long a flow takes that has its links to itself; none if it takes more than one step, or for ever.
+pub(crate) fn alone(links: &[u32], capacity: &[f64], mark: f64) -> Option<Time> {
+    if (1..links.len()).any(|at| links[..at].contains(&links[at])) {
+        return None; // it shares a link with itself
+    }
+    let level = links.iter().map(|&link| capacity[link as usize]).fold(f64::INFINITY, f64::min);
+    let takes = time_for(mark, level);
+    (level > 0.0 && mark <= level * takes.ps() as f64 + ROUNDING_BYTES).then_some(takes)
 }
