@@ -1,6 +1,6 @@
 """Put Figures 12 and 14 of MixNet by packets, beside flows, into docs/packets.md.
 
-``python reproduce/by_packets.py`` runs each cell by both engines, one after the other, some ten CPU
+``python reproduce/by_packets.py`` runs each cell by both engines, one after the other, some 17 CPU
 minutes. Each run is kept in docs/data/by-packets.json as it ends, so that an interrupted call goes
 on; ``--again`` writes the page's tables from what is kept. Jobs are smaller than the figures', see
 `JOBS`; fabrics, rates and failures are the figures'. Nothing is chosen on these runs.
@@ -53,6 +53,16 @@ JOBS = {
 }  # fmt: skip
 
 
+class Cause(NamedTuple):
+    """What may set packets and flows apart: one thing changed, of the packet engine or of both."""
+
+    packets: Mapping[str, Any] = {}
+    job: Mapping[str, Any] = {}
+
+
+NOTHING = Cause()
+
+
 class Cell(NamedTuple):
     """What is run by both engines."""
 
@@ -74,9 +84,9 @@ class Cell(NamedTuple):
         changes |= by or {}
         return run(self.fabric, self.model, self.gbps, gpus=job.gpus, changes=changes)
 
-    def both(self, **settings: Any) -> tuple[Run, Run]:
-        """Return the run by flows and by packets, with settings of the packet engine."""
-        return self.run(), self.run(packets(**settings))
+    def both(self, cause: Cause = NOTHING) -> tuple[Run, Run]:
+        """Return the run by flows and by packets, with what a cause changes."""
+        return self.run(cause.job), self.run({**cause.job, **packets(**cause.packets)})
 
 
 def packets(**settings: Any) -> dict[str, Any]:
@@ -89,20 +99,27 @@ def packets(**settings: Any) -> dict[str, Any]:
     return {f"engine.{name.replace('__', '.')}": value for name, value in kept.items()}
 
 
-_TWO = {"trains of 2": {"train": 2}}
-_BARE = {"headers and acknowledgements of 1 B": {"header": "1 B"}}
-_DEEP = {"queues of 1 GiB": {"switch__queue": "1 GiB"}}
-# Where packets and flows are more than 3 % apart: what is changed of the packet engine, alone.
-CAUSES: Mapping[Cell, Mapping[str, Mapping[str, Any]]] = {
-    Cell("deepseek-r1", "mixnet", 400, "one GPU, backup by OCS"): {**_BARE, **_DEEP, **_TWO},
+_TWO = {"trains of 2": Cause({"train": 2})}
+_BARE = {"headers and acknowledgements of 1 B": Cause({"header": "1 B"})}
+_DEEP = {"queues of 1 GiB": Cause({"switch__queue": "1 GiB"})}
+_BOTH = {"both of these": Cause({"train": 2, "header": "1 B"})}
+_WIDE = {"packet NICs of 1,600 Gbps": Cause(job={"fabric.eps.link_bandwidth": "1600 Gbps"})}
+_LATE = {"training.overlap_gradients": False}
+_AFTER = {"gradients after all else": Cause(job=_LATE)}
+_APART = {"gradients after all else, trains of 2": Cause({"train": 2}, _LATE)}
+# Where packets and flows are more than 3 % apart.
+CAUSES: Mapping[Cell, Mapping[str, Cause]] = {
+    Cell("mixtral-8x22b", "fat-tree", 100): {**_BARE, **_TWO, **_AFTER},
     Cell("mixtral-8x22b", "mixnet", 100): {**_BARE, **_TWO},
+    Cell("mixtral-8x22b", "fat-tree-3to1", 100): {**_TWO, **_AFTER, **_APART},
+    Cell("mixtral-8x22b", "fat-tree-3to1", 400): {**_TWO, **_AFTER},
     Cell("deepseek-r1", "fat-tree", 100): _BARE,
-    Cell("mixtral-8x22b", "fat-tree", 100): {**_BARE, **_TWO},
-    Cell("mixtral-8x22b", "fat-tree-3to1", 100): _TWO,
-    Cell("mixtral-8x22b", "fat-tree-3to1", 400): _TWO,
-    Cell("deepseek-r1", "fat-tree-3to1", 100): _TWO,
-    Cell("deepseek-r1", "fat-tree-3to1", 400): _TWO,
-}
+    Cell("deepseek-r1", "fat-tree-3to1", 100): {**_TWO, **_BOTH},
+    Cell("deepseek-r1", "fat-tree-3to1", 400): {**_TWO, **_BOTH},
+    Cell("deepseek-r1", "mixnet", 400, "one GPU, backup by OCS"): {
+        **_BARE, **_DEEP, **_TWO, **_WIDE
+    },
+}  # fmt: skip
 
 
 def wanted() -> list[Run]:
@@ -110,9 +127,9 @@ def wanted() -> list[Run]:
     cells = [Cell(m, f, g) for g in reversed(RATES) for m in JOBS for f in FABRICS]
     cells += [Cell(m, "mixnet", 400, case) for m in JOBS for case in CASES]
     every = [one for pair in zip(*(cell.both() for cell in cells), strict=True) for one in pair]
-    every += [
-        cell.both(**settings)[1] for cell, some in CAUSES.items() for settings in some.values()
-    ]
+    for cell, some in CAUSES.items():
+        for cause in some.values():
+            every += cell.both(cause)
     return list(dict.fromkeys(every))
 
 
@@ -181,18 +198,18 @@ def failures(rows: Rows) -> Iterator[tuple[str, ...]]:
 
 
 def causes(rows: Rows) -> Iterator[tuple[str, ...]]:
-    """Yield packets over flows with one thing changed of the packet engine."""
-    yield "model", "fabric", "Gbps", "packets over flows", "of all but computation", "changed"
+    """Yield packets over flows with one thing changed."""
+    yield "model", "fabric", "Gbps", "changed", "packets over flows", "of all but computation"
     for (model, fabric, gbps, case), some in CAUSES.items():
-        for how, settings in {"nothing": {}, **some}.items():
-            flow, packet = Cell(model, fabric, gbps, case).both(**settings)
+        for how, cause in {"nothing": NOTHING, **some}.items():
+            flow, packet = Cell(model, fabric, gbps, case).both(cause)
             spent = (
                 rows[one.key]["iteration_s"] - rows[one.key]["compute_s"] for one in (packet, flow)
             )
             where = fabric if case == "none" else f"{fabric}, {case}"
             rest = next(spent) / next(spent) - 1
             cells = more(rows, packet, flow), f"{rest:+.1%}".replace("%", " %")
-            yield model, where, str(gbps), *cells, how
+            yield model, where, str(gbps), how, *cells
 
 
 TABLES = {

@@ -28,10 +28,12 @@ def by_packets(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_cells_are_told_apart(by_packets: ModuleType) -> None:
     """Two models on five fabrics at two rates, and seven failures, by two engines each."""
     wanted = by_packets.wanted()
-    causes = sum(map(len, by_packets.CAUSES.values()))
-    assert len({one.key for one in wanted}) == len(wanted) == 2 * 2 * (5 * 2 + 7) + causes
+    causes = [cause for some in by_packets.CAUSES.values() for cause in some.values()]
+    of_jobs = sum(bool(cause.job) for cause in causes)
+    assert len({one.key for one in wanted}) == len(wanted)
     by = [dict(one.changes).get("engine.kind", "flow") for one in wanted]
-    assert by == sorted(by) and by.count("flow") == 2 * (5 * 2 + 7)
+    assert by.count("flow") == 2 * (5 * 2 + 7) + of_jobs
+    assert by.count("packet") == 2 * (5 * 2 + 7) + len(causes)
 
 
 def test_a_small_run_is_kept(
