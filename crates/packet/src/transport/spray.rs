@@ -99,8 +99,8 @@ pub(crate) struct Spray {
     sent: u64,
 }
 
-/// What is left of the average after a packet.
-const KEPT: f64 = 7.0 / 8.0;
+/// Weight of a packet's delay in the average.
+const WEIGHT: f64 = 1.0 / 8.0;
 /// Delay below which queues are as good as empty \[ps\].
 const CLEAR: f64 = 1e6;
 /// The share of what was sent that comes through, below which the window falls to it.
@@ -157,8 +157,7 @@ impl Transport for Spray {
 
     fn acked(&mut self, ack: Ack) {
         let delay = ack.round_trip.saturating_sub(self.base) as f64;
-        // A train's packets say the same, one after the other.
-        self.delay += (1.0 - KEPT.powi(ack.packets as i32)) * (delay - self.delay);
+        self.delay += WEIGHT * (delay - self.delay);
         let bytes = f64::from(ack.packets) * self.packet;
         if let Some(since) = self.trimmed {
             self.acked += bytes;
