@@ -102,7 +102,7 @@ def packets(**settings: Any) -> dict[str, Any]:
 _TWO = {"trains of 2": Cause({"train": 2})}
 _BARE = {"headers and acknowledgements of 1 B": Cause({"header": "1 B"})}
 _DEEP = {"queues of 1 GiB": Cause({"switch__queue": "1 GiB"})}
-_BOTH = {"both of these": Cause({"train": 2, "header": "1 B"})}
+_BOTH = {"both: trains of 2, headers of 1 B": Cause({"train": 2, "header": "1 B"})}
 _WIDE = {"packet NICs of 1,600 Gbps": Cause(job={"fabric.eps.link_bandwidth": "1600 Gbps"})}
 _LATE = {"training.overlap_gradients": False}
 _AFTER = {"gradients after all else": Cause(job=_LATE)}
