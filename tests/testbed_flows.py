@@ -91,7 +91,7 @@ def is_shaped(
     rate: Rate,
     within: Within = system.within,
 ) -> bool:
-    """Return whether TCP gets this rate [bit/s], and never more; a busy machine needs some tries."""
+    """Return whether TCP gets this rate [bit/s], and no more; a busy machine needs some tries."""
     for _ in range(15):
         got = transfer(bed, sender, to, size, within=within)
         if got is None or got > 1.05 * rate:
