@@ -75,8 +75,8 @@ def warnings(network: Network) -> Iterator[str]:
         )
     elif engine.train > 1 and network.cluster.gpus > _SMALL_ENOUGH:
         yield (
-            f"engine.train = {engine.train}: trains were within 2 % with up to {_SMALL_ENOUGH} GPUs; "
-            "with 1,024 on a fat-tree the 99th percentile of flows was tens of per cent off "
+            f"engine.train = {engine.train}: trains were within 2 % with up to {_SMALL_ENOUGH} "
+            "GPUs; with 1,024 on a fat-tree the 99th percentile of flows was tens of per cent off "
             "(docs/performance.md)"
         )
     if _pauses(overflow):
