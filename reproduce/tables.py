@@ -17,9 +17,14 @@ BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 
 def put(page: str, table: str, rows: Iterable[Sequence[str]]) -> None:
     """Write a table, its head first, between its marks on a page."""
+    put_text(page, table, as_text(rows))
+
+
+def as_text(rows: Iterable[Sequence[str]]) -> str:
+    """Return a table, its head first, as a page has it."""
     first, *rest = rows
     lines = [first, ("---",) * len(first), *rest]
-    put_text(page, table, "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def put_text(page: str, name: str, text: str) -> None:
