@@ -11,11 +11,13 @@ import pytest
 from lightloom import InputError, Scenario
 from lightloom.choice.goals import Aim
 from lightloom.choice.layouts import own, shortlist
+from lightloom.choice.rating import Rated, Raters, rating
 from lightloom.choice.reverse import by_price
 from lightloom.choice.search import final_job, usd
-from lightloom.choice.space import searched, space
+from lightloom.choice.space import Candidate, searched, space
 from lightloom.cli import run
 from lightloom.money import Money, MoneyLine, Quote, money_of
+from lightloom.runs.run import Memo
 from lightloom.runs.scenario import tokens
 from lightloom.units import Rate
 
@@ -152,6 +154,35 @@ def test_a_shortlist_has_the_own_layout_once() -> None:
         mine = [one for one in layouts if one["parallelism.pp"] == job.parallelism.pp]
         assert len({json.dumps(one, sort_keys=True) for one in layouts}) == len(layouts)
         assert mine
+
+
+@pytest.mark.parametrize(
+    "fabric", ["fat-tree", "mixnet", "topoopt", "torus", "few-nics", "rail-optimized"]
+)
+def test_a_rating_has_the_fastest_of_its_layouts(fabric: str) -> None:
+    rates = [Rate.parse("200 Gbps"), Rate.parse("800 Gbps")]
+    lists = shortlist(SMALL, rates)
+    kept, raters = Memo(), Raters(SMALL)
+
+    def rated(one: Candidate, layouts: list[dict[str, object]]) -> Rated | str:
+        run = raters.rating(one, layouts)
+        return rating(run.perform(lambda _: None, kept, tables=False))
+
+    for rate in rates:
+        layouts = lists[str(rate)]
+        assert len(layouts) > 2
+        for one in [*space(SMALL, [fabric], [rate])][:3]:
+            alone = [rated(one, [each]) for each in layouts]
+            there = [each for each in alone if isinstance(each, Rated)]
+            assert there
+            least = min(there, key=lambda each: each.about_s)
+            for order in (layouts, layouts[::-1]):
+                both = rated(one, order)
+                assert isinstance(both, Rated)
+                assert both.about_s == least.about_s
+                assert both.least_of_all_s == min(each.least_s for each in there)
+                if order is layouts:
+                    assert both.layout == least.layout
 
 
 def test_the_space_is_what_presets_say() -> None:

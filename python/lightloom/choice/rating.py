@@ -1,9 +1,10 @@
 """Rating a candidate without an engine: what it costs, about how fast it is, and at most how fast.
 
 Modelled: of each layout of a shortlist the bound and the closed form of
-``crates/sim/src/outline.rs``; the fastest layout counts. A layout is not rated if even its bound is
-slower than what was found. Three kinds of run, each kept in the cache: the shortlist of a job, the
-prices of its candidates, and the rating of one candidate. Checked: ``tests/test_choose.py``.
+``crates/sim/src/outline.rs``; the fastest layout counts. Closed forms are found in the order of the
+bounds, until a bound is slower than what was found. Three kinds of run, each kept in the cache: the
+shortlist of a job, the prices of its candidates, and the rating of one candidate. Checked:
+``tests/test_choose.py``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -175,7 +177,8 @@ def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outc
         whole = job()
         found = [_priced(whole, overrides) for overrides in payload["candidates"]]
     else:
-        found = _rated(run, memo.get(run.group, lambda: _Kept(job(), {}, {})))
+        of_all = digest_of([payload["job"], payload["trace"]])  # shortlists may share layouts
+        found = _rated(run, memo.get(of_all, lambda: _Kept(job())))
     return Outcome({what: json.dumps(found)}, {} if tables else None)
 
 
@@ -194,52 +197,56 @@ def _priced(job: Scenario, overrides: Values) -> dict[str, Any]:
     return {"network_usd": usd, "least_usd": least, "missing": list(money.missing)}
 
 
-@dataclass
 class _Kept:
-    """What a process keeps of a job from one candidate to the next: layouts, each built once."""
+    """What a process keeps of a job from one candidate to the next: each layout's workload."""
 
-    job: Scenario
-    cores: dict[int, dict[str, Any]]
-    workloads: dict[int, _core.Workload]
+    def __init__(self, job: Scenario) -> None:
+        self.job = job
+        self._workloads: dict[str, _core.Workload] = {}
 
+    def only(self, shortlist: Sequence[Values]) -> None:
+        """Keep no workload of another layout."""
+        names = [digest_of(values) for values in shortlist]
+        self._workloads = {each: one for each, one in self._workloads.items() if each in names}
 
-# What of a core's specification a layout is in.
-_LAID_OUT = ("parallelism", "training")
+    def workload(self, layout: Values) -> _core.Workload:
+        """Return that of a layout, built once."""
+        name = digest_of(layout)
+        built = self._workloads.get(name)
+        if built is None:
+            built = self._workloads[name] = _built(self.job.with_(layout))
+        return built
 
 
 def _rated(run: Run, kept: _Kept) -> Any:
-    """Rate a candidate with each layout, the most promising first."""
+    """Rate a candidate with its fastest layout: the bounds of all leave few to be looked at."""
     overrides, shortlist = run.payload["overrides"], run.payload["layouts"]
-    try:
-        core = kept.job.with_(overrides).to_core()
-    except InputError as error:
-        return _why(error)
-    found: list[tuple[int, int, Mapping[str, Any]]] = []
-    misfit, least_of_all = "no layout fits", float("inf")
-    for number, values in enumerate(shortlist):
-        enough = min((about for about, *_ in found), default=None)
+    kept.only(shortlist)
+    misfit = "no layout fits"
+    bounds: list[tuple[int, int, Scenario]] = []
+    for number, layout in enumerate(shortlist):
         try:
-            if number not in kept.workloads:
-                there = kept.job.with_(values)
-                own = there.to_core()
-                kept.cores[number] = {part: own[part] for part in _LAID_OUT}
-                kept.workloads[number] = _built(there)
-            text = json.dumps({**core, **kept.cores[number]}, allow_nan=False)
-            one: Mapping[str, Any] = kept.workloads[number].outline(text, enough)
+            there = kept.job.with_({**overrides, **layout})
+            bound = kept.workload(layout).outline(there.to_core_json(), 0)
         except (InputError, ValueError) as error:
             misfit = _why(error)
-            continue
-        least_of_all = min(least_of_all, one["least_ps"] or 0)
-        if one["about_ps"] is not None:
-            found.append((one["about_ps"], number, one))
-    for _, number, outline in sorted(found, key=lambda each: each[:2]):
-        try:  # rules of a layout on this fabric that are no core's
-            there = kept.job.with_({**overrides, **shortlist[number]})
-        except InputError as error:
+        else:
+            bounds.append((bound["least_ps"] or 0, number, there))
+    found: list[tuple[int, int, Scenario, Mapping[str, int | None]]] = []
+    for least, number, there in sorted(bounds, key=itemgetter(0, 1)):
+        if any(about < least for about, *_ in found):
+            break
+        try:
+            one = kept.workload(shortlist[number]).outline(there.to_core_json())
+        except ValueError as error:
             misfit = _why(error)
-            continue
-        return _as_row(there, shortlist[number], outline, least_of_all)
-    return misfit
+        else:
+            assert one["about_ps"] is not None
+            found.append((one["about_ps"], number, there, one))
+    if not found:
+        return misfit
+    _, number, there, fastest = min(found, key=itemgetter(0, 1))
+    return _as_row(there, shortlist[number], fastest, min(least for least, *_ in bounds))
 
 
 def _as_row(

@@ -4,29 +4,28 @@
 //! gave its servers, both ways around, so that each hop has a circuit. After a failure paths are looked up
 //! anew: the shortest over the circuits that are left.
 
-use super::form::{Decided, Job, Medium, MediumKind, PAPER, Pair, State, Sum, Turn, end_steps};
+use super::form::{Decided, Medium, MediumKind, PAPER, Pair, State, Sum, Turn, end_steps};
 use crate::carrier::form::place;
 use crate::carrier::{DELEGATE, Stages};
-use crate::demand::{AllToAll, Demand};
-use crate::error::SimError;
+use crate::demand::AllToAll;
 use crate::failures::FailureEvent;
-use crate::spec::Spec;
-use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
-use lightloom_circuits::{CircuitCounts, Layout, Leg, Router};
+use lightloom_circuits::topoopt::Design;
+use lightloom_circuits::{Layout, Leg, Router};
 use lightloom_engine::{Orders, Patches};
-use lightloom_fabric::{GpuId, LinkId, NicId, NodeId, ServerId, TopoOptSpec};
+use lightloom_fabric::{GpuId, LinkId, NicId, NodeId, ServerId};
 use lightloom_units::{Bytes, Time};
-use lightloom_workload::Comm;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+
+mod design;
 
 type Paths = Rc<Vec<Vec<LinkId>>>;
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "panel",
     decide: |spec, backups, job| {
-        let panel = job.map(|job| design(spec, backups, job)).transpose()?;
+        let panel = job.map(|job| design::design(spec, backups, job)).transpose()?;
         Ok(Decided { panel, ..Decided::default() })
     },
     begin: |setting| {
@@ -271,104 +270,4 @@ impl Medium for Panel {
         self.paths.borrow_mut().clear();
         Ok(())
     }
-}
-
-/// Circuits as they are given.
-fn standing(given: &CircuitCounts) -> Result<Design, SimError> {
-    let n = given.servers();
-    let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
-    let circuits: Vec<(u32, u32)> =
-        pairs.flat_map(|(a, b)| vec![(a as u32, b as u32); given.get(a, b) as usize]).collect();
-    let mut reached = vec![false; n];
-    let mut open = vec![0];
-    while let Some(server) = open.pop() {
-        if !std::mem::replace(&mut reached[server], true) {
-            open.extend((0..n).filter(|&other| given.get(server, other) > 0));
-        }
-    }
-    if let Some(cut_off) = reached.iter().position(|&there| !there) {
-        return Err(SimError::Input(format!(
-            "collective.circuits: none lead from server 0 to server {cut_off}; allowed: circuits \
-             that connect all servers"
-        )));
-    }
-    Ok(Design { circuits, rings: vec![], crossings: 0, connected: true })
-}
-
-/// Circuits for what the job sends in one iteration.
-fn design(spec: &Spec, backups: u32, job: &Job<'_>) -> Result<Design, SimError> {
-    let keys: &TopoOptSpec = spec.fabric.keys().expect("only TopoOpt names this medium");
-    if let Some(given) = spec.given_circuits(keys.degree)? {
-        if backups > 0 {
-            return Err(SimError::Input(
-                "collective.circuits: lead to no servers that stand in, which failures need; allowed: \
-                 failures of NICs and links, or no circuits given"
-                    .into(),
-            ));
-        }
-        return standing(&given);
-    }
-    let Job { graph, placement, gating } = *job;
-    let per_server = spec.cluster.gpus_per_server.max(1);
-    let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    let mut add = |from: u32, to: u32, bytes: u64| {
-        let (a, b) = (from / per_server, to / per_server);
-        if a != b {
-            *between.entry((a.min(b), a.max(b))).or_default() += bytes;
-        }
-    };
-    let mut sums: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
-    let demand = Demand::new(placement, gating, per_server);
-    for comm in &graph.comms {
-        match *comm {
-            Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
-                let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-                demand.for_each(a2a, &mut add);
-            }
-            Comm::Send { from, to, bytes_per_gpu } => placement
-                .block_gpus(from)
-                .zip(placement.block_gpus(to))
-                .for_each(|(from, to)| add(from, to, bytes_per_gpu)),
-            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
-                for group in placement.gradient_groups(stage, scope) {
-                    let mut servers: Vec<u32> = group.iter().map(|gpu| gpu / per_server).collect();
-                    servers.sort_unstable();
-                    servers.dedup();
-                    // What the rings between servers carry, over all their hops.
-                    let hops = servers.len().saturating_sub(1) as u64;
-                    if hops > 0 {
-                        *sums.entry(servers).or_default() += 2 * hops * bytes_per_gpu;
-                    }
-                }
-            }
-            Comm::Exchange { first, end, .. } => graph.messages[first as usize..end as usize]
-                .iter()
-                .for_each(|&(from, to, bytes)| add(from, to, bytes)),
-            Comm::Collective { block, over, bytes_per_gpu, .. } => {
-                for group in placement.axis_groups(block, over) {
-                    for (at, &from) in group.iter().enumerate() {
-                        add(from, group[(at + 1) % group.len()], bytes_per_gpu);
-                    }
-                }
-            }
-        }
-    }
-    let input = TopoOptInput {
-        // Those that stand in are on the panel from the beginning.
-        servers: (spec.cluster.gpus / per_server + backups) as usize,
-        degree: keys.degree,
-        all_reduce: sums
-            .into_iter()
-            .map(|(servers, bytes)| AllReduceGroup { servers, bytes })
-            .collect(),
-        mp: between.into_iter().map(|((a, b), bytes)| (a, b, bytes)).collect(),
-    };
-    let design = topoopt::find(&input);
-    if !design.connected {
-        return Err(SimError::Input(format!(
-            "fabric.degree = {}: too few circuits to connect {} servers; at least 2 are needed",
-            keys.degree, input.servers
-        )));
-    }
-    Ok(design)
 }
