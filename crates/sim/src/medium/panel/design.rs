@@ -46,7 +46,8 @@ impl Between {
         let servers = (gpus.end.div_ceil(self.per_server) - first) as usize;
         self.block.clear();
         self.block.resize(servers * servers, 0);
-        let of: Vec<usize> = gpus.clone().map(|gpu| (gpu / self.per_server - first) as usize).collect();
+        let of: Vec<usize> =
+            gpus.clone().map(|gpu| (gpu / self.per_server - first) as usize).collect();
         let local = |gpu: u32| of[(gpu - gpus.start) as usize];
         for a2a in all {
             demand.for_each(a2a, |from, to, bytes| {
@@ -203,16 +204,20 @@ mod tests {
                 (Between::new(per_server), Between::new(per_server));
             for replica in 0..3 {
                 let block = BlockId { replica, stage: 0 };
-                let all = [(false, 10), (true, 7), (false, 3)].map(|(transposed, bytes_per_token)| {
-                    AllToAll { block, matrix: MatrixId(0), transposed, bytes_per_token }
-                });
+                let all =
+                    [(false, 10), (true, 7), (false, 3)].map(|(transposed, bytes_per_token)| {
+                        AllToAll { block, matrix: MatrixId(0), transposed, bytes_per_token }
+                    });
                 for a2a in all {
                     demand.for_each(a2a, |from, to, bytes| one_by_one.add(from, to, bytes));
                 }
                 together.all_to_alls(&demand, placement.block_gpus(block), all.into_iter());
             }
             assert_eq!(together.pairs, one_by_one.pairs);
-            assert_eq!(one_by_one.pairs.is_empty(), ep * tp <= per_server && per_server % (ep * tp) == 0);
+            assert_eq!(
+                one_by_one.pairs.is_empty(),
+                ep * tp <= per_server && per_server % (ep * tp) == 0
+            );
         }
     }
 }
