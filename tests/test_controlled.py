@@ -210,13 +210,19 @@ def serving(daemon: str, *arguments: str) -> tuple[subprocess.Popen[str], str]:
     return process, json.loads(process.stdout.readline())["listening"]
 
 
+def ordered(journal: list[Any]) -> list[Any]:
+    """Without one record: where all is slow, agents ask before they confirm the first plan."""
+    return [record for record in journal if record != {"confirmed": {"generation": 1}}]
+
+
 def written(journal: Path, count: int) -> list[Any]:
-    """The first records of a journal, once there are so many; not the one that says it is new."""
+    """The first `ordered` records of a journal, once there are so many; not that it is new."""
     for _ in range(500):
         with contextlib.closing(sqlite3.connect(journal)) as database:
-            rows = database.execute("SELECT json FROM record ORDER BY number LIMIT ?", [count + 1])
+            rows = database.execute("SELECT json FROM record ORDER BY number LIMIT ?", [count + 2])
             new, *records = [json.loads(text) for (text,) in rows]
         assert new == {"doubtful": {"doubt": "new"}}
+        records = ordered(records)[:count]
         if len(records) == count:
             break
         time.sleep(0.01)
@@ -284,7 +290,7 @@ def test_the_daemon_sets_what_was_simulated(case: Case, daemon: str, tmp_path: P
         if next(iter(record.values()))["generation"] <= last
     ]
     # Agents may be gone before they confirm the last plan.
-    journal = journal[: -1 if "confirmed" in journal[-1] else None]
+    journal = ordered(journal[: -1 if "confirmed" in journal[-1] else None])
     said, records = by_daemon(daemon, tmp_path, case, rounds, len(journal))
     assert said == expected
     assert records == journal
