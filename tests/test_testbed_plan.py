@@ -198,7 +198,10 @@ def test_the_command_puts_measured_times_beside_planned_ones(bed: Shape) -> None
     for row in said["plans"]:
         assert row["runs"][0]["without"] == [] and row["runs"][0]["dark"] == 0
         assert 0.005 < row["reconfiguration_seconds"] < 1, "the switch's 5 ms, and what we take"
-        assert row["seconds"] > 0.8 * row["planned_seconds"]
+        # What was planned waits for switches as they were measured, which may be quicker now.
+        sent = 400e3 * {"alltoall": 3 / 4, "allreduce": 3 / 2}[row["kind"]]
+        assert row["seconds"] > 0.8 * sent * 8 / (SHAPE.planes * 20e6), "no faster than its links"
+        assert row["planned_seconds"] > sent * 8 / (SHAPE.planes * 20e6)
     assert [gain["kind"] for gain in said["gains"]] == ["alltoall", "allreduce"]
 
 
