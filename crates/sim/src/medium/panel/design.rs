@@ -3,9 +3,9 @@
 //! All-to-alls of a block that carry the same tokens are added up before they are looked at, in an array of the
 //! block's servers: of large groups of experts they are most of the work.
 
-use super::super::form::Job;
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
+use crate::medium::form::Job;
 use crate::spec::Spec;
 use lightloom_circuits::CircuitCounts;
 use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
