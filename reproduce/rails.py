@@ -46,10 +46,12 @@ MOST_BYTES = 1 << 33
 
 def parts() -> Iterator[tuple[str, ...]]:
     """Yield a row a scheme: its bus bandwidth over ECMP's on each workload, 32 domains, 4 MiB."""
-    done = {
-        workload: rails.run(domains=32, workload=workload, size="4 MiB", schemes=list(SCHEMES))
-        for workload in WORKLOADS
-    }
+    done = {}
+    for workload in WORKLOADS:
+        done[workload] = rails.run(
+            domains=32, workload=workload, size="4 MiB", schemes=list(SCHEMES)
+        )
+        print(workload, file=sys.stderr)
     yield "scheme", "lands on", "forwards", "spreads", *(f"`{workload}`" for workload in WORKLOADS)
     for at, (scheme, what) in enumerate(SCHEMES.items()):
         gains = (done[workload].rows[at].gain_over_ecmp or 0 for workload in WORKLOADS)
@@ -97,6 +99,7 @@ def fabrics() -> Iterator[tuple[str, ...]]:
         for workload in ("uniform", "sparse:0.6", "sender-skewed", "receiver-skewed"):
             job = {"workload": workload, "fabric": fabric, "schemes": [*schemes, "ecmp"]}
             done = rails.run(domains=16, size="4 MiB", **job)
+            print(fabric, workload, file=sys.stderr)
             gains = (row.gain_over_ecmp or 0 for row in done.rows[:-1])
             yield f"`{fabric}`", f"`{workload}`", *(f"{gain:.2f}" for gain in gains)
 
