@@ -70,6 +70,12 @@ pub trait Policy {
         Ok(())
     }
 
+    /// Whether [`Policy::more`] or [`Policy::end`] do anything. If not, an engine may tell of the end of a
+    /// task that no other waits for some time later than it is, with the time that it was.
+    fn heeds_ends(&self) -> bool {
+        true
+    }
+
     /// Incident `index` of the scenario has come: what it takes down is down. Flows on it are asked
     /// for after this by [`Policy::displaced`]; circuits may be patched now.
     ///

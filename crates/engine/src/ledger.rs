@@ -623,6 +623,21 @@ impl<'a> Ledger<'a> {
 
     // ---- how far it is
 
+    /// Whether the end of a track's phase sets something off, but that the run is over: more of its transfer,
+    /// another task, or what the policy does.
+    pub fn leads_on(&self, track: u32) -> bool {
+        let task = self.task_of(track);
+        !self.transfers.is_last(track)
+            || !self.scenario.tasks.successors(task).is_empty()
+            || self.policy.heeds_ends()
+    }
+
+    /// Tasks that have not ended.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
     /// The task whose transfer a track is part of.
     #[inline]
     pub fn task_of(&self, track: u32) -> u32 {

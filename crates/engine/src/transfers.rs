@@ -170,6 +170,13 @@ impl Transfers {
         (phase, pause)
     }
 
+    /// Whether a track is all that is left of its transfer, and in its last phase.
+    pub fn is_last(&self, track: u32) -> bool {
+        let track = &self.tracks[track as usize];
+        let Transfer { tracks, renewed, .. } = self.transfers[track.transfer as usize];
+        track.phase + 1 >= track.end && tracks == 1 && !renewed
+    }
+
     /// When the phase of a track began.
     #[inline]
     pub fn began(&self, track: u32) -> Time {

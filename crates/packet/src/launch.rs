@@ -33,6 +33,7 @@ impl Run<'_> {
     ) -> Result<usize, EngineError> {
         let Sending { track, phase, task, ref orders } = *sending;
         let from = self.order.len();
+        self.ends.launches(track, self.ledger.leads_on(track));
         for order in orders.flows(phase) {
             let flow = self.free_flows.pop().unwrap_or(self.flows.len() as u32);
             let bytes = order.bytes.get();

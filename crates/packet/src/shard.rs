@@ -8,6 +8,7 @@ use crate::ahead::fetch;
 use crate::balancer::outside::Outside;
 use crate::common::{Common, Counts};
 use crate::conn::{Inbound, Message};
+use crate::ends::Coming;
 use crate::halves::{Receiver, Sender};
 use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
@@ -57,6 +58,8 @@ pub(crate) struct Shard<'a> {
     pub finished: Vec<(u64, u32)>,
     /// Flows that may end in one of the next windows.
     pub ending: Vec<u32>,
+    /// What arrives in the next window.
+    pub coming: Coming,
     /// Senders that have begun to wait for an answer, and since when.
     pub armed: Vec<(u64, u32)>,
     /// A sender whose packet got no path from outside.
@@ -106,6 +109,7 @@ impl<'a> Shard<'a> {
             last: 0,
             finished: Vec::new(),
             ending: Vec::new(),
+            coming: Coming::default(),
             armed: Vec::new(),
             no_path: None,
             path: Vec::new(),

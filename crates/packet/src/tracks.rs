@@ -7,8 +7,11 @@ use crate::packet::NONE;
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     pub tracks: Vec<Track>,
-    /// Tracks of which every flow is, and perhaps some that are not.
+    /// Tracks of which every flow is and that lead on, and perhaps others.
     pub close: Vec<u32>,
+    /// Tracks of which every flow is and that lead nowhere, and perhaps others: only the end of the last is
+    /// of interest, for it may be that of the run.
+    pub idle: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -17,15 +20,24 @@ pub(crate) struct Track {
     left: usize,
     /// Those of them with little left.
     pub ending: Vec<u32>,
+    /// Its end sets something off ([`lightloom_engine::Ledger::leads_on`]).
+    pub leads_on: bool,
+    /// It is in the list of those that are close, or of those that are idle.
     pub listed: bool,
+    pub listed_idle: bool,
 }
 
 impl Ends {
-    /// A flow of a track begins.
-    pub fn begins(&mut self, track: u32) {
+    /// A track's phase begins; its end leads on, or nowhere.
+    pub fn launches(&mut self, track: u32, leads_on: bool) {
         let at = track as usize;
         self.tracks.resize(self.tracks.len().max(at + 1), Track::default());
-        self.tracks[at].left += 1;
+        self.tracks[at].leads_on = leads_on;
+    }
+
+    /// A flow of a track begins.
+    pub fn begins(&mut self, track: u32) {
+        self.tracks[track as usize].left += 1;
     }
 
     /// A flow has little left.
@@ -57,9 +69,13 @@ impl Ends {
 
     fn look_at(&mut self, name: u32) {
         let track = &mut self.tracks[name as usize];
-        if !track.listed && track.is_close() {
-            track.listed = true;
-            self.close.push(name);
+        let (list, listed) = match track.leads_on {
+            true => (&mut self.close, &mut track.listed),
+            false => (&mut self.idle, &mut track.listed_idle),
+        };
+        if !*listed && track.left > 0 && track.ending.len() == track.left {
+            *listed = true;
+            list.push(name);
         }
     }
 }

@@ -527,6 +527,10 @@ impl Policy for FlowSender<'_> {
         orders.end_phase(if flow.after { self.forwarding } else { Time::ZERO });
         Ok(())
     }
+
+    fn heeds_ends(&self) -> bool {
+        false
+    }
 }
 
 /// Payload on every NIC's link to its leaf: acknowledgements and trimmed packets are headers alone.
