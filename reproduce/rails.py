@@ -40,8 +40,6 @@ FAULTS: dict[str, dict[str, float]] = {
 FAULTY = ("uniform", "sparse:0.4")
 FEW = ("rails", "rails-round-robin", "reps", "ecmp")
 DOMAINS, SIZES = (8, 16, 32, 64, 128), ("4 MiB", "16 MiB", "64 MiB")
-# More bytes than this in one all-to-all, and the flow engine takes the place of packets.
-MOST_BYTES = 1 << 33
 
 
 def parts() -> Iterator[tuple[str, ...]]:
@@ -64,10 +62,8 @@ def sizes() -> Iterator[tuple[str, ...]]:
     for domains in DOMAINS:
         cells = []
         for size in SIZES:
-            flow = domains * 8 * int(size.split()[0]) << 20 > MOST_BYTES
-            engine = "flow" if flow else "packet"
-            done = rails.run(domains=domains, size=size, schemes="rails,ecmp", engine=engine)
-            cells.append(f"{done.rows[0].gain_over_ecmp:.2f}{' (flow)' if flow else ''}")
+            done = rails.run(domains=domains, size=size, schemes="rails,ecmp")
+            cells.append(f"{done.rows[0].gain_over_ecmp:.2f}")
             print(domains, size, cells[-1], file=sys.stderr)
         yield str(domains), *cells
 
