@@ -9,52 +9,6 @@ use crate::conn::{Flow, Inbound};
 use crate::layout::Place;
 use crate::packet::Kind;
 use crate::run::Run;
-use crate::shard::Shard;
-
-/// What arrives in a window at most, added up once a unit: a phase may have thousands of flows that are about
-/// to end where thousands of packets arrive.
-#[derive(Debug, Default)]
-pub(crate) struct Coming {
-    /// The window, by turn, and its end as far as is known \[ps\].
-    turn: u64,
-    end: u64,
-    /// By unit: the window that it was added up for.
-    units: Vec<u64>,
-    /// By inbound: a window, and what arrives in it \[B\].
-    inbounds: Vec<(u64, u64)>,
-}
-
-impl Shard<'_> {
-    /// What arrives in this window at most for an inbound in a unit, headers included \[B\].
-    fn coming(&mut self, unit: u32, inbound: u32) -> u64 {
-        let Coming { turn, end, units, inbounds } = &mut self.coming;
-        if units.len() < self.transit.units.len() {
-            units.resize(self.transit.units.len(), 0);
-        }
-        if inbounds.len() < self.inbounds.len() {
-            inbounds.resize(self.inbounds.len(), (0, 0));
-        }
-        if units[unit as usize] != *turn {
-            units[unit as usize] = *turn;
-            for arrival in &self.transit.units[unit as usize].inbox {
-                let packet = &self.pool.packets[arrival.packet as usize];
-                if arrival.time >= *end || packet.kind() != Kind::Data {
-                    continue;
-                }
-                let receiver = &self.receivers[packet.to as usize];
-                if receiver.life == packet.life {
-                    let (known, bytes) = &mut inbounds[receiver.inbound as usize];
-                    if *known != *turn {
-                        (*known, *bytes) = (*turn, 0);
-                    }
-                    *bytes += packet.bytes();
-                }
-            }
-        }
-        let (known, bytes) = inbounds[inbound as usize];
-        if known == *turn { bytes } else { 0 }
-    }
-}
 
 impl Run<'_> {
     /// When a window is to end of which all before `start` has happened and that would end at `end`: just after the first time when the last flow of a
@@ -63,7 +17,7 @@ impl Run<'_> {
         if any || !(self.ends.close.is_empty() && self.ends.idle.is_empty()) {
             for shard in &mut self.shards {
                 shard.read_mail();
-                (shard.coming.turn, shard.coming.end) = (shard.coming.turn + 1, end);
+                shard.coming.begin(end);
             }
         }
         if any {
@@ -159,11 +113,15 @@ impl Run<'_> {
             let next = shard.transit.next_in(Place::at(unit));
             return (next < end).then_some(next);
         }
-        if shard.coming(unit.at(), inbound) < left {
+        let inbox = &shard.transit.units[unit.at() as usize].inbox;
+        if shard.coming.lacks(unit.at()) {
+            shard.coming.add(inbox, &shard.pool.packets, &shard.receivers);
+        }
+        if shard.coming.of(inbound) < left {
             return None;
         }
         let mut due = Vec::new();
-        for arrival in &shard.transit.units[unit.at() as usize].inbox {
+        for arrival in inbox {
             let packet = &shard.pool.packets[arrival.packet as usize];
             if arrival.time >= end || packet.kind() != Kind::Data {
                 continue;
@@ -182,85 +140,5 @@ impl Run<'_> {
             left -= size;
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::{hosts, names};
-    use crate::{PacketEngine, TRANSPORTS, settings};
-    use lightloom_engine::conformance::{Graph, Script, Work};
-    use lightloom_engine::{Engine, Observer, Orders, Outcome, Policy, Scenario, TaskId};
-    use lightloom_fabric::GpuId;
-    use lightloom_units::{Bytes, Time};
-    use proptest::prelude::*;
-
-    /// A script that may say that it heeds no end.
-    struct Heeding(Script, bool);
-
-    impl Policy for Heeding {
-        fn begin(
-            &mut self,
-            task: TaskId,
-            name: u32,
-            now: Time,
-            orders: &mut Orders,
-        ) -> Result<(), String> {
-            self.0.begin(task, name, now, orders)
-        }
-
-        fn heeds_ends(&self) -> bool {
-            self.1
-        }
-    }
-
-    /// Flows as they are heard of.
-    #[derive(Default, PartialEq, Debug)]
-    struct Heard(Vec<(u32, Time, Time)>);
-
-    impl Observer for Heard {
-        fn flow_finished(&mut self, task: TaskId, _: Bytes, start: Time, end: Time) {
-            self.0.push((task.0, start, end));
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-
-        /// Where no end of a task leads on, windows need not end with it: no bit of the outcome is another one.
-        #[test]
-        fn windows_that_outlast_a_task_change_nothing(
-            transport in prop::sample::select(names(&TRANSPORTS)), threads in 1usize..3, queue in 5_000u64..60_000,
-            flows in prop::collection::vec((0u32..16, 1u32..16, 1u64..60_000, 0u64..3), 1..60),
-            waits in prop::collection::vec((0usize..60, 0usize..60), 0..40),
-        ) {
-            let fabric = hosts(16, 2);
-            let transfers: Vec<Orders> = flows.iter().map(|&(from, step, bytes, pause)| {
-                let to = GpuId((from + step) % 16);
-                let mut orders = Orders::default();
-                fabric.route(GpuId(from), to, 0, orders.path()).expect("hosts");
-                orders.flow(Bytes::new(bytes));
-                orders.end_phase(Time::from_ns(300 * pause));
-                orders
-            }).collect();
-            let count = flows.len();
-            let work = (0..count as u32).map(Work::Send).collect();
-            let mut edges: Vec<_> = waits.iter().map(|&(a, b)| (a % count, b % count)).filter(|(a, b)| a < b)
-                .map(|(a, b)| (a as u32, b as u32)).collect();
-            edges.sort_unstable();
-            edges.dedup();
-            let graph = Graph::new(work, edges);
-            let mut spec = settings(transport, "ecmp");
-            spec.switch.queue = Bytes::new(queue);
-            let engine = PacketEngine { threads, ..PacketEngine::new(spec, 1) };
-            let run = |heeds| -> (Outcome, Heard) {
-                let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
-                let script = Script { transfers: transfers.clone(), at_end: vec![] };
-                let mut heard = Heard::default();
-                let outcome = engine.run(&scenario, &mut Heeding(script, heeds), &mut heard);
-                (outcome.expect("the run finishes"), heard)
-            };
-            prop_assert_eq!(run(true), run(false));
-        }
     }
 }

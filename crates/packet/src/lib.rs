@@ -17,6 +17,7 @@ mod ahead;
 mod balancer;
 mod begin;
 mod circuits;
+mod coming;
 mod common;
 mod conn;
 mod crew;
@@ -47,6 +48,8 @@ mod silence;
 mod spec;
 mod steering;
 mod switch;
+#[cfg(test)]
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod things;

@@ -6,9 +6,9 @@
 use crate::agenda::Agenda;
 use crate::ahead::fetch;
 use crate::balancer::outside::Outside;
+use crate::coming::Coming;
 use crate::common::{Common, Counts};
 use crate::conn::{Inbound, Message};
-use crate::ends::Coming;
 use crate::halves::{Receiver, Sender};
 use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
