@@ -96,7 +96,7 @@ FIGURES: Mapping[str, Callable[[Path], list[str]]] = {
         _example("flow", "all_to_all"), "256", "uneven", "switch", "0.01"],
     "permutation of 128, spray, on packets": packets("spray"),
     "permutation of 128, ndp, on packets": packets("ndp"),
-    "RailS, 12 domains, 9,216 flows, on packets": program(
+    "RailS, 12 domains, 8,448 flows, on packets": program(
         "rails", "--domains", "12", "--size", "1 MiB", "--schemes", "ecmp"),
     "Copilot's fits, 64 experts": lambda _: [_example("circuits", "circuits"), "fit", "64"],
     "RailX of 1,296, 3 virtual channels, on flits": flits(3, 0.272),
