@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -180,6 +181,7 @@ def main() -> int:
               "(on Debian: apt-get install valgrind)", file=sys.stderr)  # fmt: skip
         return NOT_MEASURED
     by, count = found
+    os.environ["LIGHTLOOM_CACHE"] = "off"  # what was kept of an earlier run would be no work
     history = json.loads(HISTORY.read_text()) if HISTORY.exists() else []
     whole = count([_example("units", "calibration")])
     print(f"instructions by {by}; the calibration has {whole / 1e6:,.1f} million")

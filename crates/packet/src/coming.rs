@@ -22,31 +22,27 @@ impl Coming {
         (self.turn, self.end) = (self.turn + 1, end);
     }
 
-    /// Whether a unit is yet to be added up.
-    pub fn lacks(&mut self, unit: u32) -> bool {
+    /// Adds what is on its way to a unit, unless that has been done in this window.
+    pub fn add(
+        &mut self,
+        unit: u32,
+        inbox: &[Arrival],
+        packets: &[Packet],
+        receivers: &[Receiver],
+    ) {
         let at = unit as usize;
         self.units.resize(self.units.len().max(at + 1), 0);
-        std::mem::replace(&mut self.units[at], self.turn) != self.turn
-    }
-
-    /// Adds what is on its way to a unit.
-    pub fn add(&mut self, inbox: &[Arrival], packets: &[Packet], receivers: &[Receiver]) {
-        for arrival in inbox {
-            let packet = &packets[arrival.packet as usize];
-            if arrival.time >= self.end || packet.kind() != Kind::Data {
-                continue;
-            }
-            let receiver = &receivers[packet.to as usize];
-            if receiver.life != packet.life {
-                continue;
-            }
-            let at = receiver.inbound as usize;
+        if std::mem::replace(&mut self.units[at], self.turn) == self.turn {
+            return;
+        }
+        for (inbound, _, size) in data(inbox, packets, receivers, self.end) {
+            let at = inbound as usize;
             self.inbounds.resize(self.inbounds.len().max(at + 1), (0, 0));
             let (turn, bytes) = &mut self.inbounds[at];
             if *turn != self.turn {
                 (*turn, *bytes) = (self.turn, 0);
             }
-            *bytes += packet.bytes();
+            *bytes += size;
         }
     }
 
@@ -55,4 +51,22 @@ impl Coming {
         let known = self.inbounds.get(inbound as usize);
         known.map_or(0, |&(turn, bytes)| if turn == self.turn { bytes } else { 0 })
     }
+}
+
+/// The data that arrives before a time: whose it is, when, and how much, headers included \[B\].
+pub(crate) fn data<'a>(
+    inbox: &'a [Arrival],
+    packets: &'a [Packet],
+    receivers: &'a [Receiver],
+    end: u64,
+) -> impl Iterator<Item = (u32, u64, u64)> + 'a {
+    inbox.iter().filter_map(move |arrival| {
+        let packet = &packets[arrival.packet as usize];
+        if arrival.time >= end || packet.kind() != Kind::Data {
+            return None;
+        }
+        let receiver = &receivers[packet.to as usize];
+        let current = receiver.life == packet.life;
+        current.then(|| (receiver.inbound, arrival.time, packet.bytes()))
+    })
 }

@@ -5,9 +5,9 @@
 //! way when it begins, so a time that the last of them cannot be before is known: it is counted from what
 //! is about to arrive. Only phases are looked at of which every flow has little left.
 
+use crate::coming::data;
 use crate::conn::{Flow, Inbound};
 use crate::layout::Place;
-use crate::packet::Kind;
 use crate::run::Run;
 
 impl Run<'_> {
@@ -64,8 +64,8 @@ impl Run<'_> {
                 Some(time) => last = last.max(time),
                 None => {
                     // Most likely it is this one that cannot next time either.
-                    let first = self.ends.idle.len() - 1;
-                    self.ends.idle.swap(at, first);
+                    let next = self.ends.idle.len() - 1;
+                    self.ends.idle.swap(at, next);
                     return None;
                 }
             }
@@ -113,24 +113,14 @@ impl Run<'_> {
             let next = shard.transit.next_in(Place::at(unit));
             return (next < end).then_some(next);
         }
+        let (packets, receivers) = (&shard.pool.packets, &shard.receivers);
         let inbox = &shard.transit.units[unit.at() as usize].inbox;
-        if shard.coming.lacks(unit.at()) {
-            shard.coming.add(inbox, &shard.pool.packets, &shard.receivers);
-        }
+        shard.coming.add(unit.at(), inbox, packets, receivers);
         if shard.coming.of(inbound) < left {
             return None;
         }
-        let mut due = Vec::new();
-        for arrival in inbox {
-            let packet = &shard.pool.packets[arrival.packet as usize];
-            if arrival.time >= end || packet.kind() != Kind::Data {
-                continue;
-            }
-            let receiver = &shard.receivers[packet.to as usize];
-            if receiver.inbound == inbound && receiver.life == packet.life {
-                due.push((arrival.time, packet.bytes()));
-            }
-        }
+        let own = data(inbox, packets, receivers, end).filter(|&(whose, ..)| whose == inbound);
+        let mut due: Vec<_> = own.map(|(_, time, size)| (time, size)).collect();
         due.sort_unstable();
         for (time, size) in due {
             // Headers are counted in: it may end a little later, never sooner.

@@ -69,11 +69,12 @@ impl Ends {
 
     fn look_at(&mut self, name: u32) {
         let track = &mut self.tracks[name as usize];
+        let is_close = track.is_close();
         let (list, listed) = match track.leads_on {
             true => (&mut self.close, &mut track.listed),
             false => (&mut self.idle, &mut track.listed_idle),
         };
-        if !*listed && track.left > 0 && track.ending.len() == track.left {
+        if !*listed && is_close {
             *listed = true;
             list.push(name);
         }
