@@ -16,6 +16,7 @@ use lightloom_control::{Demand, Directive, Mark, Report, ServerPart, Stage};
 use lightloom_decide::traffic::Bytes;
 use lightloom_decide::{Ahead, PassTraffic, Traffic};
 use lightloom_units::Time;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// More passes than any iteration has.
@@ -76,7 +77,7 @@ fn read_traffic(sent: &wire::Traffic) -> Traffic {
         cp: bytes(part.cp),
         other: bytes(part.other),
     };
-    Traffic { iteration: sent.iteration, passes: sent.passes.iter().map(pass).collect() }
+    Traffic { iteration: sent.iteration, passes: Arc::new(sent.passes.iter().map(pass).collect()) }
 }
 
 /// The report that was sent, of the server of this number, which has so many `ports` in a region of so
@@ -258,7 +259,7 @@ mod tests {
                     demand: demand.clone(),
                     traffic: vec![
                         Traffic::new(0),
-                        Traffic { iteration: 1, passes: vec![PassTraffic::default(), last] },
+                        Traffic { iteration: 1, passes: Arc::new(vec![PassTraffic::default(), last]) },
                     ],
                 };
                 let came = read_report(2, 6, 3, sent(&report("node-02", &said)));

@@ -23,6 +23,7 @@ use lightloom_circuits::Rates;
 use lightloom_units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// In how many steps of its rate a packet NIC is shared out: to the nearest one. Finer differences are
 /// noise, which would move circuits to and fro.
@@ -71,9 +72,9 @@ pub struct Traffic {
     /// Numbers iterations from 1; 0 is what the task graph says before the first.
     pub iteration: u64,
     /// By pass of a micro-batch through the server's stage, in their order in the iteration. Who does not
-    /// know passes reports one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub passes: Vec<PassTraffic>,
+    /// know passes reports one. Shared, for a record goes through many hands and most only read it.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub passes: Arc<Vec<PassTraffic>>,
 }
 
 /// A [`Traffic`]'s part of one pass.
@@ -100,6 +101,10 @@ pub struct PassTraffic {
     pub other: Bytes,
 }
 
+fn nothing(passes: &[PassTraffic]) -> bool {
+    passes.is_empty()
+}
+
 fn none(bytes: &Bytes) -> bool {
     *bytes == Bytes::default()
 }
@@ -107,7 +112,7 @@ fn none(bytes: &Bytes) -> bool {
 impl Traffic {
     /// A record of an iteration in which nothing has been under way yet.
     pub fn new(iteration: u64) -> Self {
-        Traffic { iteration, passes: Vec::new() }
+        Traffic { iteration, passes: Arc::default() }
     }
 
     /// The part of a pass, which is made if it is not there yet.
@@ -120,10 +125,11 @@ impl Traffic {
     /// ```
     pub fn pass(&mut self, number: u32) -> &mut PassTraffic {
         let at = number as usize;
-        if self.passes.len() <= at {
-            self.passes.resize(at + 1, PassTraffic::default());
+        let passes = Arc::make_mut(&mut self.passes);
+        if passes.len() <= at {
+            passes.resize(at + 1, PassTraffic::default());
         }
-        &mut self.passes[at]
+        &mut passes[at]
     }
 
     /// The parts that count for an all-to-all of a pass: its own, or all.
@@ -219,7 +225,7 @@ mod tests {
         Rates { optical_bps: 1600, packet_bps: 1600, packet_nics: 2, share_eps: false };
 
     fn record(iteration: u64, seconds: u64, out: u64) -> Traffic {
-        Traffic { iteration, passes: vec![pass(seconds, out)] }
+        Traffic { iteration, passes: Arc::new(vec![pass(seconds, out)]) }
     }
 
     fn pass(seconds: u64, out: u64) -> PassTraffic {
@@ -244,7 +250,7 @@ mod tests {
         let mut window = Window::default();
         window.observe(0, &record(1, 10, 250));
         let dp = Bytes { out: 0, into: 750 };
-        let passes = vec![PassTraffic { dp, ..pass(10, 250) }];
+        let passes = Arc::new(vec![PassTraffic { dp, ..pass(10, 250) }]);
         window.observe(2, &Traffic { iteration: 1, passes });
         assert_eq!(window.left(None, &RATES), 1300);
         window.observe(2, &record(1, 10, 1 << 40));
@@ -264,7 +270,7 @@ mod tests {
     #[test]
     fn a_pass_counts_apart_and_all_count_where_nothing_is_known_of_it() {
         let mut window = Window::default();
-        let passes = vec![pass(10, 0), pass(0, 0), pass(10, 1000)]; // nothing, and 400 bit/s a NIC
+        let passes = Arc::new(vec![pass(10, 0), pass(0, 0), pass(10, 1000)]); // nothing, and 400 bit/s a NIC
         window.observe(0, &Traffic { iteration: 1, passes });
         let left = |pass| window.left(pass, &RATES);
         assert_eq!([left(Some(0)), left(Some(2))], [1600, 1200]);

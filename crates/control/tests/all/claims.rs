@@ -5,6 +5,7 @@ use lightloom_control::*;
 use lightloom_decide::traffic::Bytes;
 use lightloom_decide::{Ahead, Decider, PassTraffic, Settings as Decision, Traffic};
 use lightloom_units::Time;
+use std::sync::Arc;
 
 const MS: fn(u64) -> Time = Time::from_ms;
 /// The switch takes so long for an order.
@@ -255,7 +256,7 @@ const LIES: [(&str, bool, Lie); 19] = [
     ("absurd traffic", true, |report, _| {
         let dp = Bytes { out: u64::MAX, into: u64::MAX };
         let pass = PassTraffic { under_way: Time::MAX, dp, ..PassTraffic::default() };
-        report.traffic = vec![Traffic { iteration: 1, passes: vec![pass, pass] }];
+        report.traffic = vec![Traffic { iteration: 1, passes: Arc::new(vec![pass, pass]) }];
     }),
     ("a port that it has not", true, |report, _| report.faults = vec![ServerPart::Nic(9)]),
     ("a part twice", true, |report, _| {
