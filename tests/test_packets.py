@@ -18,6 +18,7 @@ from lightloom.errors import InputError
 from lightloom.report import packets
 from lightloom.report.terminal import PACKETS
 from lightloom.resolve import load_job
+from lightloom.runs.run import allow_threads
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -145,8 +146,11 @@ def test_threads_change_nothing() -> None:
 
 
 def test_threads_that_would_not_be_used_are_refused(refused: Callable[..., str]) -> None:
-    err = refused("simulate", "mixtral-8x7b", *SETTINGS, "--threads", "2")
-    assert 'threads 2: engine.kind = "flow" runs on one; allowed: more with "packet"' in err
+    with pytest.raises(lightloom.InputError) as caught:
+        allow_threads(2, "flit")
+    said = 'threads 2: engine.kind = "flit" runs on one; allowed: more with "flow" or "packet"'
+    assert f"{caught.value}" == said
+    assert "threads" in refused("simulate", "mixtral-8x7b", *SETTINGS, "--threads", "0")
     with pytest.raises(lightloom.InputError, match="a balancer in Python runs on one"):
         lightloom.simulate(job(), threads=2, balancer=lambda *_: 0)
 

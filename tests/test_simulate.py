@@ -124,11 +124,19 @@ def test_same_spec_same_bytes_other_seed_other_bytes(tmp_path):
     assert digests(tmp_path / "again") == a
 
 
-def test_any_number_of_threads_gives_the_same(runs):
+def test_any_number_of_processes_gives_the_same(runs):
     one = run_all([small("fat-tree"), small("mixnet")], jobs=1).finished
     for run in one:
         assert run.summary == runs[run.scenario.fabric.name].summary
         assert run.tables["tasks"].equals(runs[run.scenario.fabric.name].tables["tasks"])
+
+
+def test_any_number_of_threads_gives_the_same(runs):
+    for name in ("fat-tree", "mixnet"):
+        for threads in (2, 3):
+            run = lightloom.simulate(small(name), threads=threads)
+            assert run.tasks.equals(runs[name].tables["tasks"])
+            assert run.links.equals(runs[name].tables["links"])
 
 
 def test_tolerance_is_never_early_and_close():

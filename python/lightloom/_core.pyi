@@ -73,7 +73,7 @@ class Workload:
     ) -> dict[str, Any]:
         """Run one iteration.
 
-        ``threads`` are those of the packet engine; any number gives the same result.
+        ``threads`` are those of the flow or packet engine; any number gives the same result.
 
         ``functions`` are a decision and a balancer. The first chooses circuits in place of the
         specification's rule, by rows of bytes between servers, rows of circuits that stand, ports

@@ -134,7 +134,7 @@ def simulate(
         A function that chooses the paths of packets in place of ``engine.balancer``: see
         `lightloom.balancer`. The Result names it among its notes.
     threads
-        CPU threads of the packet engine; the result is the same for any number.
+        CPU threads of the flow or packet engine; the result is the same for any number.
 
     Returns
     -------

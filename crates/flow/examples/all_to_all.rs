@@ -96,7 +96,7 @@ fn main() {
     let scenario =
         Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut policy = AllToAlls { fabric: &fabric, slices, even, random: 1 };
-    let engine = FlowEngine { tolerance };
+    let engine = FlowEngine { tolerance, threads: 1 };
     let outcome = engine.run(&scenario, &mut policy, &mut Silent).expect("the run finishes");
     println!(
         r#"{{"flows": {}, "classes": {}, "solves": {}, "makespan_us": {}, "peak_mb": {}}}"#,

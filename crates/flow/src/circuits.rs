@@ -2,7 +2,7 @@
 //! later, links break and heal, and flows whose path is gone go on over another.
 
 use crate::pool::Pool;
-use crate::run::{Event, NONE, Run, mark};
+use crate::run::{NONE, Run, mark};
 use lightloom_engine::{EngineError, LinkChanges, Patches};
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
@@ -21,7 +21,7 @@ impl Run<'_> {
             self.links.capacity[link.0 as usize] = 0.0;
         }
         let wake = self.ledger.darkened(task, patches, links, now);
-        self.queue.push(wake.at, Event::Due(wake.due));
+        self.await_due(wake, now);
     }
 
     pub(crate) fn incident(&mut self, changes: &LinkChanges, now: Time) {
@@ -48,14 +48,14 @@ impl Run<'_> {
                 continue; // named twice
             }
             self.links.capacity[at] = self.ledger.scenario.fabric.link(link).rate.bytes_per_ps();
-            mark(&mut self.components, &mut self.dissolving, self.component_of[at]);
+            mark(&mut self.slots, &mut self.dissolving, self.component_of[at]);
         }
     }
 
     /// A link changes: what is on it is taken apart, and may have to go elsewhere.
     fn unsettle(&mut self, link: LinkId) {
         let id = self.component_of[link.0 as usize];
-        mark(&mut self.components, &mut self.dissolving, id);
+        mark(&mut self.slots, &mut self.dissolving, id);
         self.broken |= id != NONE;
     }
 
@@ -81,7 +81,7 @@ impl Run<'_> {
             }
             if self.ledger.renews() {
                 let wake = self.ledger.cut(tag.slot, tag.lane, left, now);
-                wake.into_iter().for_each(|wake| self.queue.push(wake.at, Event::Due(wake.due)));
+                wake.into_iter().for_each(|wake| self.await_due(wake, now));
                 continue;
             }
             self.ledger.divert(tag.slot, tag.lane, now)?;

@@ -14,6 +14,8 @@
 
 mod building;
 pub(crate) mod filling;
+pub(crate) mod plan;
+pub(crate) mod planning;
 mod quotient;
 
 use crate::pool::{Pool, Tag};
@@ -90,15 +92,17 @@ pub(crate) struct Component {
     right_below: f64,
     updated: Time,
     born: Time,
-    pub version: u32,
-    pub stale: bool,
-    pub dissolving: bool,
+    /// Flows that are done, and when, until they are handed over.
+    ends: Vec<(u32, Time)>,
 }
 
 impl Component {
     /// The links it uses, by the fabric's numbers.
     pub fn links(&self) -> &[u32] {
         &self.names
+    }
+    pub fn flows(&self) -> usize {
+        self.flows.len()
     }
     pub fn live(&self) -> usize {
         self.live
@@ -111,6 +115,14 @@ impl Component {
 
     /// Brings the links up to `now` and hands over the flows that are done.
     pub fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
+        let mut ends = std::mem::take(&mut self.ends);
+        self.step(now, &mut ends);
+        ends.drain(..).for_each(|(flow, drained)| self.tell(flow as usize, drained, done));
+        self.ends = ends;
+    }
+
+    /// Brings the links up to `now` and names the flows that are done.
+    fn step(&mut self, now: Time, ends: &mut Vec<(u32, Time)>) {
         let elapsed = now.saturating_sub(self.updated).ps() as f64;
         for turn in 0..self.serving.len() {
             let at = self.serving[turn] as usize;
@@ -128,7 +140,7 @@ impl Component {
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
                         self.updated.saturating_add(time_for(mark - sent, level)).min(now);
-                    self.tell(flow, drained, done);
+                    ends.push((flow as u32, drained));
                     self.remove(flow);
                     self.right_below = self.right_below.min(level);
                 }
@@ -191,7 +203,7 @@ impl Component {
     }
 
     /// Moves the flows that are left into `pool`.
-    pub fn drain_into(&mut self, pool: &mut Pool) {
+    pub fn drain_into(&self, pool: &mut Pool) {
         // Twins side by side, so that what is left of them is seen to be twins again.
         let (flows, links) = (self.flows.len(), self.links.len() - 1);
         for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {

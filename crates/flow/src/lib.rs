@@ -11,16 +11,19 @@
 //! Flows of a large phase that are alike are computed as classes (`refinement.rs`): an even all-to-all is
 //! one flow, until others come to its links. Rates then differ by rounding alone.
 //! Cost: a change computes anew only the component of flows that it touches, and where flows end
-//! only rates as high as theirs; components fall apart as flows end.
+//! only rates as high as theirs; components fall apart as flows end. What a component does by
+//! itself is computed at once (`component/plan.rs`), and again if it is disturbed.
 //! Checked by the shared conformance suite, by closed forms, and by the definition of max-min
 //! fairness on random instances.
 
 mod alone;
 mod circuits;
 mod component;
+mod crew;
 mod links;
 mod partition;
 mod pool;
+mod queue;
 mod refinement;
 mod run;
 mod settling;
@@ -31,7 +34,7 @@ use lightloom_engine::{Engine, EngineError, Observer, Outcome, Policy, Scenario}
 use refinement::Worthwhile;
 use run::Run;
 
-/// The flow engine and its one knob.
+/// The flow engine and its knobs.
 ///
 /// ```
 /// use lightloom_flow::FlowEngine;
@@ -44,6 +47,8 @@ pub struct FlowEngine {
     /// unused before rates are computed anew. 0 is exact; with t > 0 nothing ends early, and a
     /// transfer of many flows ends at most about t later than exactly, at a fraction of the cost.
     pub tolerance: f64,
+    /// CPU threads; 0 is one. The outcome is the same for any number, bit by bit.
+    pub threads: usize,
 }
 
 impl Engine for FlowEngine {
@@ -57,7 +62,8 @@ impl Engine for FlowEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        Run::new(self.tolerance, Worthwhile::USUAL, scenario, policy, observer).complete()
+        let exact = (self.tolerance, self.threads, Worthwhile::USUAL);
+        Run::new(exact, scenario, policy, observer).complete()
     }
 }
 

@@ -1,16 +1,19 @@
 //! One run of the flow engine: its events, and the flows that start.
 
-use crate::component::filling::Scratch;
+use crate::component::plan::Plan;
 use crate::component::{Component, Done};
+use crate::crew::{Crew, Desk, Draft, Job};
 use crate::links::Links;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
+use crate::queue::{Known, Queue};
 use crate::refinement::{Colours, Quotient, Worthwhile};
 use lightloom_engine::{
-    Due, EngineError, EventQueue, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step,
+    Due, EngineError, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
+use std::sync::Arc;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -23,18 +26,48 @@ pub(crate) enum Event {
     Due(Due),
     /// A flow of a component is done, unless the component has changed since.
     Drained { component: u32, version: u32 },
+    /// A plan is needed, unless the component has changed since.
+    Planned { component: u32, version: u32 },
+}
+
+/// Where a component is.
+#[derive(Default)]
+pub(crate) struct Slot {
+    /// What it does, unless it goes step by step, or that is still to be known.
+    pub plan: Plan,
+    pub pending: Option<Pending>,
+    pub steps: Option<Box<Component>>,
+    pub version: u32,
+    pub stale: bool,
+    pub dissolving: bool,
+}
+
+/// A plan that is being made.
+pub(crate) struct Pending {
+    pub job: Arc<Job>,
+    /// Of the component's first event, which is known since it began.
+    pub ticket: u64,
+    pub quiet_until: Time,
+}
+
+impl Slot {
+    /// The links it uses, by the fabric's numbers.
+    pub fn links(&self) -> &[u32] {
+        self.steps.as_ref().map_or(self.plan.links(), |component| component.links())
+    }
 }
 
 pub(crate) struct Run<'a> {
-    pub(crate) tolerance: f64,
     pub(crate) ledger: Ledger<'a>,
-    pub(crate) queue: EventQueue<Event>,
+    pub(crate) queue: Queue<Event>,
+    /// Events taken out of it.
+    handled: u64,
     pub(crate) links: Links,
     pub(crate) colours: Colours,
     pub(crate) component_of: Vec<u32>,
     // Components.
-    pub(crate) components: Vec<Component>,
-    pub(crate) free_components: Vec<u32>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) free_slots: Vec<u32>,
     pub(crate) stale: Vec<u32>,
     pub(crate) dissolving: Vec<u32>,
     /// Flows that belong to no component yet.
@@ -45,27 +78,44 @@ pub(crate) struct Run<'a> {
     pub(crate) broken: bool,
     pub(crate) partition: Partition,
     pub(crate) local: Vec<u32>,
-    pub(crate) scratch: Scratch,
+    /// A new component, and the slot that it is to have, while its twins are looked for.
+    pub(crate) waiting: (Component, u32),
+    /// The slot of the last new component, if it is one flow.
+    pub(crate) single: u32,
+    /// Memory for the next one.
+    pub(crate) filled: Component,
+    /// Components that are not needed.
+    pub(crate) spare: Vec<Component>,
+    pub(crate) desk: Desk,
+    pub(crate) crew: Crew,
+    /// What it is to be given once this instant is over, and memory for more.
+    pub(crate) jobs: Vec<Arc<Job>>,
+    #[allow(clippy::vec_box)] // they go to other threads and come back as they are
+    pub(crate) drafts: Vec<Box<Draft>>,
+    pub(crate) earliest: Vec<f64>,
+    /// Whether everything that happens at this instant has happened.
+    pub(crate) settling: bool,
+    /// Whether components have been taken apart at this instant that were not over.
+    pub(crate) disturbed: bool,
     pub(crate) done: Vec<Done>,
 }
 
 impl<'a> Run<'a> {
     pub(crate) fn new(
-        tolerance: f64,
-        worthwhile: Worthwhile,
+        (tolerance, threads, worthwhile): (f64, usize, Worthwhile),
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
         let links = Links::new(scenario.fabric, scenario.incidents);
         Run {
-            tolerance,
             ledger: Ledger::new(scenario, policy, observer),
-            queue: EventQueue::new(),
+            queue: Queue::new(),
+            handled: 0,
             colours: Colours::new(worthwhile, links.len()),
             component_of: vec![NONE; links.len()],
-            components: Vec::new(),
-            free_components: Vec::new(),
+            slots: Vec::new(),
+            free_slots: Vec::new(),
             stale: Vec::new(),
             dissolving: Vec::new(),
             pool: Pool::default(),
@@ -74,7 +124,17 @@ impl<'a> Run<'a> {
             partition: Partition::new(links.len()),
             local: vec![0; links.len()],
             links,
-            scratch: Scratch::default(),
+            waiting: (Component::default(), NONE),
+            single: NONE,
+            filled: Component::default(),
+            spare: Vec::new(),
+            desk: Desk::new(tolerance),
+            crew: Crew::new(threads, tolerance),
+            jobs: Vec::new(),
+            drafts: Vec::new(),
+            earliest: Vec::new(),
+            settling: false,
+            disturbed: false,
             done: Vec::new(),
         }
     }
@@ -92,12 +152,20 @@ impl<'a> Run<'a> {
             }
             self.settle(now)?;
         }
+        (0..self.slots.len() as u32).for_each(|id| self.receive(id)); // plans that stand still
         self.ledger.close(now)
     }
 
     fn handle(&mut self, event: Event, now: Time) -> Result<(), EngineError> {
+        if let Event::Planned { component, version } = event {
+            if self.slots[component as usize].version == version {
+                self.receive(component);
+            }
+            return Ok(()); // what threads do is no event
+        }
         self.ledger.outcome.events += 1;
-        if self.ledger.outcome.events % CHECK_EVERY == 0 {
+        self.handled += 1;
+        if self.handled % CHECK_EVERY == 0 {
             self.ledger.ask(now)?;
         }
         match event {
@@ -105,8 +173,9 @@ impl<'a> Run<'a> {
                 self.ledger.due(due);
                 self.keep_up(now)
             }
+            Event::Planned { .. } => Ok(()),
             Event::Drained { component, version } => {
-                if self.components[component as usize].version == version {
+                if self.slots[component as usize].version == version {
                     self.drain(component, now);
                 }
                 Ok(())
@@ -114,11 +183,16 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Gives something back to the ledger when it is due.
+    pub(crate) fn await_due(&mut self, wake: Wake, now: Time) {
+        self.queue.push(wake.at, Known::since(now, self.settling), Event::Due(wake.due));
+    }
+
     /// Does what the ledger asks for at this instant.
     pub(crate) fn keep_up(&mut self, now: Time) -> Result<(), EngineError> {
         while let Some(step) = self.ledger.step(now)? {
             match step {
-                Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),
+                Step::Wake(wake) => self.await_due(wake, now),
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now),
                 Step::Ready(links) => self.set_ready(&links),
                 Step::Incident(changes) => self.incident(&changes, now),
@@ -159,7 +233,7 @@ impl<'a> Run<'a> {
         self.pool.push(self.links.binding(links), remaining, tag);
         for &link in &self.pool.links[from..] {
             let component = self.component_of[link as usize];
-            mark(&mut self.components, &mut self.dissolving, component);
+            mark(&mut self.slots, &mut self.dissolving, component);
         }
     }
 
@@ -169,26 +243,28 @@ impl<'a> Run<'a> {
         self.ledger.outcome.classes += quotient.classes.len() as u64;
         let id = self.vacant();
         quotient.names.iter().for_each(|&link| self.component_of[link as usize] = id);
-        let component = &mut self.components[id as usize];
+        let mut component = self.spare.pop().unwrap_or_default();
         component.fill_by_classes(quotient, now);
-        component.stale = true;
+        let slot = &mut self.slots[id as usize];
+        slot.steps = Some(Box::new(component));
+        slot.stale = true;
         self.stale.push(id);
         self.formed = true;
     }
 
     /// The place of a new component.
     pub(crate) fn vacant(&mut self) -> u32 {
-        self.free_components.pop().unwrap_or_else(|| {
-            self.components.push(Component::default());
-            self.components.len() as u32 - 1
+        self.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
         })
     }
 }
 
 /// Notes that a component is to be taken apart at the end of this instant.
-pub(crate) fn mark(components: &mut [Component], dissolving: &mut Vec<u32>, id: u32) {
-    if id != NONE && !components[id as usize].dissolving {
-        components[id as usize].dissolving = true;
+pub(crate) fn mark(slots: &mut [Slot], dissolving: &mut Vec<u32>, id: u32) {
+    if id != NONE && !slots[id as usize].dissolving {
+        slots[id as usize].dissolving = true;
         dissolving.push(id);
     }
 }

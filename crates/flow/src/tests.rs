@@ -13,7 +13,12 @@ use lightloom_units::{Bytes, Time};
 use proptest::prelude::*;
 
 /// The flow engine, which looks for classes where it is told to.
-struct Looking(Worthwhile);
+struct Looking {
+    flows: usize,
+    alike: usize,
+    tolerance: f64,
+    threads: usize,
+}
 
 impl Engine for Looking {
     fn name(&self) -> &'static str {
@@ -25,17 +30,25 @@ impl Engine for Looking {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        Run::new(0.0, self.0, scenario, policy, observer).complete()
+        let worthwhile = Worthwhile { flows: self.flows, alike: self.alike };
+        Run::new((self.tolerance, self.threads, worthwhile), scenario, policy, observer).complete()
     }
 }
 
-const NOWHERE: Looking = Looking(Worthwhile { flows: usize::MAX, alike: 1 });
-const EVERYWHERE: Looking = Looking(Worthwhile { flows: 0, alike: 1 });
+const NOWHERE: Looking = Looking { flows: usize::MAX, alike: 1, tolerance: 0.0, threads: 1 };
+const EVERYWHERE: Looking = Looking { flows: 0, ..NOWHERE };
+const CREW: Looking = Looking { threads: 3, ..NOWHERE };
 
 mod suite {
     use super::EVERYWHERE;
     lightloom_engine::conformance!(EVERYWHERE);
     lightloom_engine::breakable!(EVERYWHERE, 1e-9);
+}
+
+mod suite_on_threads {
+    use super::CREW;
+    lightloom_engine::conformance!(CREW);
+    lightloom_engine::breakable!(CREW, 1e-9);
 }
 
 /// Every server on one switch, by a link of its own.
@@ -153,7 +166,7 @@ proptest! {
     ) {
         let fabric = fabric(which);
         let (each, each_end) = run(&NOWHERE, &fabric, &jobs);
-        let looking = Looking(Worthwhile { flows: 0, alike });
+        let looking = Looking { alike, ..EVERYWHERE };
         let (classes, ends) = run(&looking, &fabric, &jobs);
         prop_assert_eq!(&classes.link_bytes, &each.link_bytes);
         prop_assert_eq!(&classes.bytes, &each.bytes);
@@ -245,5 +258,24 @@ proptest! {
         let enough = Time::from_ps(end.ps() / 100 * part);
         let some = alone(&fabric, &orders, (0.0, enough));
         prop_assert!(near(some, end) || enough <= some && some <= end, "{enough} {some} {end}");
+    }
+}
+
+proptest! {
+    /// Any number of threads gives the same bits, in classes or not, with a tolerance or without.
+    #[test]
+    fn threads_change_nothing(
+        which in 0u8..4,
+        flows in prop::sample::select(vec![0, usize::MAX]),
+        tolerance in prop::sample::select(vec![0.0, 0.1]),
+        jobs in prop::collection::vec((0u64..3, prop::collection::vec(pattern(), 1..4)), 1..8),
+    ) {
+        let fabric = fabric(which);
+        let run_with = |threads| run(&Looking { flows, tolerance, threads, ..NOWHERE }, &fabric, &jobs);
+        let alone = run_with(1);
+        for threads in [2, 3, 8] {
+            let (outcome, ends) = run_with(threads);
+            prop_assert!(outcome == alone.0 && ends.0 == alone.1.0, "{threads} threads");
+        }
     }
 }

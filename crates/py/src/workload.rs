@@ -116,8 +116,8 @@ impl Workload {
     /// done and stops the run by raising.
     /// `functions`: the first chooses circuits in place of the specification's rule, the second paths in
     /// place of its balancer. `earlier` (JSON) is what other traffic took of packet NICs before,
-    /// `recorded` asks for what the first region's controller did. `threads`: of the packet engine, which
-    /// change nothing of what comes out.
+    /// `recorded` asks for what the first region's controller did. `threads`: of the flow or packet engine,
+    /// which change nothing of what comes out.
     #[pyo3(signature = (
         spec_json, progress=None, functions=[None, None], earlier=None, recorded=false, threads=1
     ))]

@@ -30,7 +30,7 @@ pub struct Beside<'a> {
     pub balancer: Option<&'a Arc<dyn PathChooser>>,
     /// Whether what the controller of the first region that has all-to-alls is asked and does is kept.
     pub recorded: bool,
-    /// CPU threads of the packet engine, whose outcome is the same for any number; 0 is one.
+    /// CPU threads of the flow or packet engine, whose outcome is the same for any number; 0 is one.
     pub threads: usize,
 }
 

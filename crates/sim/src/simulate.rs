@@ -355,7 +355,9 @@ pub(crate) fn can_run(kind: &FabricKind, engine: &str) -> Result<(), SimError> {
 
 pub(crate) fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
     match &spec.engine {
-        &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance }),
+        &EngineSpec::Flow { tolerance } => {
+            Box::new(FlowEngine { tolerance, threads: beside.threads })
+        }
         EngineSpec::Flit(flit) => Box::new(flit.clone()),
         EngineSpec::Packet(packet) => {
             let chooser = beside.balancer.cloned();

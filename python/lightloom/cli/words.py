@@ -34,7 +34,10 @@ ALLOW_OVERSIZE = typer.Option(
     help="Run a job that does not fit in the GPUs' memory; the Result says so.",
 )
 THREADS = typer.Option(
-    1, "--threads", min=1, help="CPU threads of the packet engine; any number gives the same."
+    1,
+    "--threads",
+    min=1,
+    help="CPU threads of the flow or packet engine; any number gives the same.",
 )
 FORCE = typer.Option(
     False, "--force", help="Replace the Result in --out: its own files, and no others."

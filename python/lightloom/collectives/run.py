@@ -84,7 +84,7 @@ def collective(
     jobs
         Sizes run beside each other; at most as many as there are cores.
     threads
-        CPU threads of the packet engine for each; the result is the same for any number.
+        CPU threads of the flow or packet engine for each; the result is the same for any number.
     progress, on_progress, command
         As of `lightloom.simulate`.
 

@@ -87,7 +87,7 @@ class Run:
     group: str = ""
     """Runs of one group share what a process keeps in its `Memo`."""
     threads: int = 1
-    """CPU threads of the packet engine. Its outcome does not depend on them; so no key has them."""
+    """CPU threads of the flow or packet engine; its outcome depends on none, so no key has them."""
 
     @cached_property
     def digest(self) -> str:
@@ -140,6 +140,7 @@ def allow_threads(threads: int, engine: str, *, chooser: bool = False) -> None:
     """Refuse threads where none but one would be used.
 
     >>> allow_threads(2, "packet")
+    >>> allow_threads(2, "flow")
 
     Raises
     ------
@@ -148,9 +149,10 @@ def allow_threads(threads: int, engine: str, *, chooser: bool = False) -> None:
     """
     if threads < 1:
         raise InputError(f"threads {threads}: must be at least 1")
-    if threads > 1 and engine != "packet":
+    if threads > 1 and engine not in ("flow", "packet"):
         raise InputError(
-            f'threads {threads}: engine.kind = "{engine}" runs on one; allowed: more with "packet"'
+            f'threads {threads}: engine.kind = "{engine}" runs on one; '
+            'allowed: more with "flow" or "packet"'
         )
     if threads > 1 and chooser:
         raise InputError(f"threads {threads}: a balancer in Python runs on one")

@@ -13,6 +13,19 @@ impl Component {
         chosen: &[u32],
         capacity: &[f64],
         local: &mut [u32],
+        times: (Time, Time),
+    ) {
+        self.gather(pool, chosen, capacity, local, times);
+        self.index_members();
+    }
+
+    /// As [`Component::fill`], up to which flow is on which link.
+    pub fn gather(
+        &mut self,
+        pool: &Pool,
+        chosen: &[u32],
+        capacity: &[f64],
+        local: &mut [u32],
         (born, now): (Time, Time),
     ) {
         self.clear();
@@ -39,7 +52,6 @@ impl Component {
             }
         }
         self.width = self.stride;
-        self.index_members();
     }
 
     /// Takes over another component that has just been filled, if it is a twin of this one, which
@@ -68,7 +80,6 @@ impl Component {
         self.links.clear();
         self.serving.clear();
         self.right_below = 0.0;
-        (self.stale, self.dissolving) = (false, false);
     }
 
     pub(super) fn push_link(&mut self, capacity: f64) -> u32 {
@@ -79,7 +90,7 @@ impl Component {
     }
 
     /// Counting sort of the flows by link. Links come with their number of members in `to`.
-    pub(super) fn index_members(&mut self) {
+    pub fn index_members(&mut self) {
         let mut next = 0;
         for link in &mut self.links {
             let members = link.to;

@@ -1,5 +1,8 @@
 use super::filling::Scratch;
+use super::plan::Plan;
+use super::planning::Planning;
 use super::*;
+use proptest::prelude::*;
 
 #[test]
 fn what_is_whole_takes_its_time_to_the_picosecond() {
@@ -57,4 +60,87 @@ fn twins_do_the_same_each_under_its_own_name() {
     assert_eq!((pool.links_of(0), pool.links_of(1)), (&[0, 2][..], &[3, 5][..]));
     assert_eq!(pool.remaining, [100.0, 100.0]);
     assert_eq!([pool.tag[0].slot, pool.tag[1].slot], [2, 5]);
+}
+
+proptest! {
+    /// A plan says what steps lead to, and is taken up at any time as if there had been steps all along.
+    #[test]
+    fn a_plan_is_what_steps_lead_to(
+        capacities in prop::collection::vec(1u32..20, 3..9),
+        flows in prop::collection::vec((0usize..9, 0usize..9, 1u32..1_000, 0u32..3), 1..24),
+        tolerance in prop::sample::select(vec![0.0, 0.05]),
+        part in 0u64..110,
+    ) {
+        let capacity: Vec<f64> = capacities.iter().map(|&c| f64::from(c) / 8.0).collect();
+        let mut pool = Pool::default();
+        for (lane, &(one, other, bytes, slot)) in (0..).zip(&flows) {
+            let (one, other) = (one % capacity.len(), other % capacity.len());
+            let links = [one as u32, other as u32].into_iter().take(1 + usize::from(one != other));
+            pool.push(links, f64::from(bytes), Tag { slot, lane });
+        }
+        let all: Vec<u32> = (0..pool.len() as u32).collect();
+        let (mut scratch, mut planning) = (Scratch::default(), Planning::default());
+        let mut plan = Plan::default();
+        let mut planned = filled(&pool, &all, &capacity);
+        let quiet = planned.quiet_until(&mut Vec::new());
+        planned.begin(&mut plan);
+        let solves = planned.plan(&mut plan, tolerance, &mut scratch, &mut planning);
+        prop_assert!(plan.next().is_none_or(|(at, _)| at >= quiet));
+
+        // Step by step, to the same end and to some time before.
+        let mut stepped = filled(&pool, &all, &capacity);
+        let (mut ends, mut instants) = (Vec::new(), Vec::new());
+        stepped.solve(&mut scratch);
+        while let Some(at) = stepped.next_done(tolerance) {
+            stepped.advance(at, &mut ends);
+            instants.push((at, ends.len()));
+            if stepped.live() == 0 || stepped.is_sparse() {
+                break;
+            }
+            stepped.solve(&mut scratch);
+        }
+        prop_assert_eq!(solves, instants.len() as u64);
+        let last = instants[instants.len() - 1].0;
+        let now = Time::from_ps(last.ps() * part / 100);
+        let (mut told, mut events, mut awaited) = (Vec::new(), 0, true);
+        while let Some((at, _)) = plan.next().filter(|&(at, _)| at <= now) {
+            awaited = at < now;
+            events += plan.tell(&mut told);
+            prop_assert_eq!(instants[events as usize - 1].1, told.len());
+        }
+        let left = |component: &Component| {
+            let mut pool = Pool::default();
+            component.drain_into(&mut pool);
+            (pool.tag, pool.remaining, pool.links)
+        };
+        let of = |done: &[Done]| done.iter().map(|d| (d.tag.lane, d.drained)).collect::<Vec<_>>();
+        if plan.is_over() {
+            let mut pool = Pool::default();
+            plan.drain_into(&mut pool);
+            prop_assert_eq!((pool.tag, pool.remaining, pool.links), left(&stepped));
+            prop_assert_eq!(of(&told), of(&ends));
+            return Ok(());
+        }
+        awaited &= plan.next().is_some();
+        let (mut by_plan, mut by_steps) = (Component::default(), filled(&pool, &all, &capacity));
+        let (more, _) = by_plan.follow(&mut plan, now, (tolerance, &mut scratch), &mut told);
+        let mut done = Vec::new();
+        by_steps.solve(&mut scratch);
+        let before = instants.iter().take_while(|(at, _)| *at <= now);
+        let mut count = 0;
+        for &(at, _) in before {
+            by_steps.advance(at, &mut done);
+            count += 1;
+            if at < now {
+                by_steps.solve(&mut scratch);
+            }
+        }
+        by_steps.advance(now, &mut done);
+        prop_assert_eq!(of(&told), of(&done));
+        prop_assert_eq!(left(&by_plan), left(&by_steps));
+        // Something was awaited in vain, unless flows have just ended; and so it is of a plan.
+        let vain = instants.get(count).is_some_and(|_| instants[..count].iter().all(|i| i.0 < now));
+        let came_to = events + more + u64::from(awaited);
+        prop_assert_eq!(came_to, count as u64 + u64::from(vain));
+    }
 }

@@ -222,7 +222,7 @@ impl RailsSpec {
 
     fn engine(&self, seed: u64) -> Box<dyn Engine> {
         match &self.engine {
-            &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance }),
+            &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance, threads: 1 }),
             EngineSpec::Flit(flit) => Box::new(flit.clone()),
             EngineSpec::Packet(packet) => {
                 let mut spec = (**packet).clone();

@@ -1,0 +1,190 @@
+//! Making plans ([`plan`](super::plan)), and taking them up where they are disturbed.
+
+use super::filling::Scratch;
+use super::plan::{Instant, Plan};
+use super::{Component, Done, Flow, PAD, ROUNDING_BYTES};
+use crate::pool::Tag;
+use lightloom_units::Time;
+
+/// Of more flows a component is not planned: events are little beside its rates, and plans are memory.
+pub(crate) const MOST: usize = 4096;
+
+/// Memory for making a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Planning {
+    instants: Vec<Instant>,
+    tracks: Tracks,
+}
+
+/// A set of tracks.
+#[derive(Debug, Default)]
+struct Tracks {
+    /// By track: the last set it was in.
+    of: Vec<u32>,
+    current: u32,
+}
+
+impl Tracks {
+    fn clear(&mut self) {
+        self.current = self.current.wrapping_add(1);
+        if self.current == 0 {
+            (self.current, self.of) = (1, Vec::new());
+        }
+    }
+
+    /// Whether a track was not in it before.
+    fn add(&mut self, track: u32) -> bool {
+        let at = track as usize;
+        if at >= self.of.len() {
+            self.of.resize(at + 1, 0);
+        }
+        std::mem::replace(&mut self.of[at], self.current) != self.current
+    }
+}
+
+impl Component {
+    /// Whether a plan pays: not if flows that began before have just been disturbed, for they will be again.
+    pub fn may_be_planned(&self, now: Time, disturbed: bool) -> bool {
+        (self.born == now || !disturbed) && self.flows.len() <= MOST
+    }
+
+    /// A time before which a plan of it has nothing to tell: no flow is faster than its narrowest link.
+    pub fn quiet_until(&self, earliest: &mut Vec<f64>) -> Time {
+        earliest.clear();
+        earliest.extend(self.flows.iter().zip(self.path.chunks_exact(self.stride)).map(
+            |(flow, path)| {
+                let rates = path.iter().map(|&link| self.links[link as usize].capacity);
+                // Less than any rounding on the way.
+                (flow.mark * (1.0 - 1e-9) - 2.0 * ROUNDING_BYTES)
+                    / rates.fold(f64::INFINITY, f64::min)
+            },
+        ));
+        // Before all flows of a track have gone it has nothing to tell, or before it is to be packed.
+        let flows = self.flows.len();
+        let one_track = |tags: &[Tag]| tags.iter().all(|tag| tag.slot == tags[0].slot);
+        let gone = match self.tag.chunks_exact(flows).all(one_track) {
+            true if flows > 8 => flows / 2 + 1,
+            true => flows,
+            false => 1,
+        };
+        let (_, &mut first, _) = earliest.select_nth_unstable_by(gone - 1, f64::total_cmp);
+        match first < u64::MAX as f64 {
+            true => self.updated.saturating_add(Time::from_ps(first as u64)), // none below zero
+            false => Time::MAX,
+        }
+    }
+
+    /// Begins a plan of it: what it begins with.
+    pub fn begin(&self, plan: &mut Plan) {
+        plan.clear();
+        (plan.born, plan.began, plan.stride) = (self.born, self.updated, self.stride);
+        plan.tag.clone_from(&self.tag);
+        plan.names.clone_from(&self.names);
+        plan.path.clone_from(&self.path);
+        plan.marks.clear();
+        plan.marks.extend(self.flows.iter().map(|flow| flow.mark));
+        plan.capacity.clear();
+        plan.capacity.extend(self.links[1..].iter().map(|link| link.capacity));
+    }
+
+    /// Becomes what a plan begins with.
+    pub fn take_up(&mut self, plan: &Plan) {
+        self.clear();
+        (self.updated, self.born) = (plan.began, plan.born);
+        (self.stride, self.width) = (plan.stride, plan.stride);
+        self.push_link(f64::INFINITY);
+        self.flows.extend(plan.marks.iter().map(|&mark| Flow { mark, server: PAD }));
+        self.tag.clone_from(&plan.tag);
+        self.names.clone_from(&plan.names);
+        self.path.clone_from(&plan.path);
+        for &capacity in &plan.capacity {
+            self.push_link(capacity);
+        }
+        for &at in self.path.iter().filter(|&&at| at != PAD) {
+            self.links[at as usize].to += 1;
+        }
+        self.index_members();
+    }
+
+    /// Plans what it does from the beginning on until nothing is left, or so little that it should be
+    /// packed; says how often rates were computed.
+    pub fn plan(
+        &mut self,
+        plan: &mut Plan,
+        tolerance: f64,
+        scratch: &mut Scratch,
+        Planning { instants, tracks }: &mut Planning,
+    ) -> u64 {
+        let mut solves = 1;
+        let mut since = self.updated;
+        self.solve(scratch);
+        instants.clear();
+        plan.ends_at_all = false;
+        while let Some(at) = self.next_done(tolerance) {
+            self.step(at, &mut plan.ends);
+            let (count, ends) = (instants.len() as u32 + 1, plan.ends.len() as u32);
+            instants.push(Instant { at, count, since, ends });
+            if self.live == 0 || self.is_sparse() {
+                plan.ends_at_all = true;
+                break;
+            }
+            self.solve(scratch);
+            since = at;
+            solves += 1;
+        }
+        tracks.clear();
+        for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {
+            if plan.ends_at_all {
+                plan.left.push((at as u32, flow.mark - self.links[flow.server as usize].sent));
+            }
+            for tag in self.tag[at..].iter().step_by(self.flows.len()) {
+                tracks.add(tag.slot);
+            }
+        }
+        // Backwards, to find the last flow of each track.
+        let mut matters = plan.ends_at_all;
+        for at in (0..instants.len()).rev() {
+            let from = at.checked_sub(1).map_or(0, |before| instants[before].ends as usize);
+            for &(flow, _) in &plan.ends[from..instants[at].ends as usize] {
+                for tag in self.tag[flow as usize..].iter().step_by(self.flows.len()) {
+                    matters |= tracks.add(tag.slot);
+                }
+            }
+            if std::mem::take(&mut matters) {
+                plan.tellings.push(instants[at]);
+            }
+        }
+        plan.tellings.reverse();
+        solves
+    }
+
+    /// Becomes what a plan comes to by `now`, and hands over what is done and has not been told; says with
+    /// how many events it would have come to that without a plan, and how often rates were computed.
+    pub fn follow(
+        &mut self,
+        plan: &mut Plan,
+        now: Time,
+        (tolerance, scratch): (f64, &mut Scratch),
+        done: &mut Vec<Done>,
+    ) -> (u64, u64) {
+        self.take_up(plan);
+        self.solve(scratch);
+        let (mut solves, mut count, mut came) = (1, 0, false);
+        plan.ends.clear();
+        while !came && let Some(at) = self.next_done(tolerance).filter(|&at| at <= now) {
+            self.step(at, &mut plan.ends);
+            count += 1;
+            came = at == now;
+            if !came {
+                self.solve(scratch);
+                solves += 1;
+            }
+        }
+        // What comes later has been awaited in vain, unless something came now.
+        let vain = !came && self.next_done(tolerance).is_some();
+        self.step(now, &mut plan.ends);
+        plan.hand_over(plan.ends.len(), done);
+        let events = u64::from(count - plan.handed.1) + u64::from(vain);
+        (events - u64::from(plan.is_awaited(now)), solves)
+    }
+}
