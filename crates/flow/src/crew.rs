@@ -2,18 +2,23 @@
 //!
 //! A plan depends on nothing but its component. So the run goes on while it is made, up to the first
 //! instant at which the component could have something to tell; what no thread has begun by then the run
-//! makes itself. Threads live as long as the run.
+//! makes itself. Threads live as long as the run; one that has nothing to do looks for more for some
+//! microseconds, then sleeps.
 
 use crate::component::Component;
 use crate::component::filling::Scratch;
 use crate::component::plan::Plan;
 use crate::component::planning::Planning;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Jobs that wait before threads are woken: waking takes as long as making some plans.
 const WAKE: usize = if cfg!(test) { 1 } else { 4 };
+
+/// How often a thread looks for more to do before it sleeps: a hundred microseconds or so.
+const LOOKS: u32 = if cfg!(test) { 10 } else { 4_000 };
 
 /// A plan that has begun.
 #[derive(Debug, Default)]
@@ -60,6 +65,8 @@ pub(crate) struct Job {
 enum State {
     Waiting(Box<Draft>),
     Taken,
+    /// Taken, and the run waits for it.
+    Awaited,
     Done(Box<Draft>),
     /// The thread that made it panicked.
     Failed,
@@ -92,7 +99,7 @@ impl Job {
         }
         let mut state = locked(&self.state);
         loop {
-            match std::mem::replace(&mut *state, State::Taken) {
+            match std::mem::replace(&mut *state, State::Awaited) {
                 State::Done(draft) => return draft,
                 State::Failed => panic!("a thread of the run panicked"),
                 _ => state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -117,8 +124,10 @@ struct Ended<'a> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        *locked(&self.job.state) = self.state.take().unwrap_or(State::Failed);
-        self.job.done.notify_one();
+        let ended = self.state.take().unwrap_or(State::Failed);
+        if let State::Awaited = std::mem::replace(&mut *locked(&self.job.state), ended) {
+            self.job.done.notify_one();
+        }
     }
 }
 
@@ -140,6 +149,8 @@ pub(crate) struct Crew {
 #[derive(Default)]
 struct Shared {
     jobs: Mutex<Jobs>,
+    /// How often jobs have been given out.
+    given: AtomicU64,
     wake: Condvar,
 }
 
@@ -178,6 +189,7 @@ impl Crew {
         }
         let mut jobs = locked(&self.shared.jobs);
         jobs.queue.extend(some.drain(..));
+        self.shared.given.fetch_add(1, Ordering::Relaxed);
         if jobs.idle > 0 && jobs.queue.len() >= WAKE {
             self.shared.wake.notify_all();
         }
@@ -193,13 +205,23 @@ impl Shared {
     }
 
     fn next(&self) -> Option<Arc<Job>> {
-        let mut jobs = locked(&self.jobs);
+        let (mut jobs, mut looked) = (locked(&self.jobs), 0);
         loop {
             if jobs.over {
                 return None;
             }
             if let Some(job) = jobs.queue.pop_front() {
                 return Some(job);
+            }
+            if looked < LOOKS {
+                let given = self.given.load(Ordering::Relaxed);
+                drop(jobs);
+                while looked < LOOKS && self.given.load(Ordering::Relaxed) == given {
+                    std::hint::spin_loop();
+                    looked += 1;
+                }
+                jobs = locked(&self.jobs);
+                continue;
             }
             jobs.idle += 1;
             jobs = self.wake.wait(jobs).unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Flows of a component that are worth another thread.
 const WORTH_THREADS: usize = if cfg!(test) { 1 } else { 4 };
+/// Components under way that are: with fewer, the run has nothing else to do until it needs the plan.
+const MANY: usize = if cfg!(test) { 0 } else { 128 };
 
 impl Run<'_> {
     pub(crate) fn drain(&mut self, id: u32, now: Time) {
@@ -170,11 +172,12 @@ impl Run<'_> {
         if id == NONE {
             return;
         }
+        let many = self.slots.len() - self.free_slots.len() > MANY;
         let component = &mut self.waiting.0;
         let slot = &mut self.slots[id as usize];
         if component.may_be_planned(now, self.disturbed) {
             component.begin(&mut slot.plan);
-            if !self.crew.is_empty() && component.flows() >= WORTH_THREADS {
+            if many && !self.crew.is_empty() && component.flows() >= WORTH_THREADS {
                 return self.hand_out(id, now);
             }
             component.index_members();
