@@ -259,7 +259,10 @@ mod tests {
                     demand: demand.clone(),
                     traffic: vec![
                         Traffic::new(0),
-                        Traffic { iteration: 1, passes: Arc::new(vec![PassTraffic::default(), last]) },
+                        Traffic {
+                            iteration: 1,
+                            passes: Arc::new(vec![PassTraffic::default(), last]),
+                        },
                     ],
                 };
                 let came = read_report(2, 6, 3, sent(&report("node-02", &said)));
