@@ -2,8 +2,8 @@
 //!
 //! A plan depends on nothing but its component. So the run goes on while it is made, up to the first
 //! instant at which the component could have something to tell; what no thread has begun by then the run
-//! makes itself. Threads live as long as the run; one that has nothing to do looks for more for some
-//! microseconds, then sleeps.
+//! makes itself. Threads live as long as the run; one that has nothing to do looks for more some
+//! thousand times, then sleeps.
 
 use crate::component::Component;
 use crate::component::filling::Scratch;
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 /// Jobs that wait before threads are woken: waking takes as long as making some plans.
 const WAKE: usize = if cfg!(test) { 1 } else { 4 };
 
-/// How often a thread looks for more to do before it sleeps: a hundred microseconds or so.
+/// How often a thread looks for more to do before it sleeps: being woken takes as long as making some plans.
 const LOOKS: u32 = if cfg!(test) { 10 } else { 4_000 };
 
 /// A plan that has begun.

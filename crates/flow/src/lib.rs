@@ -23,7 +23,6 @@ mod crew;
 mod links;
 mod partition;
 mod pool;
-mod queue;
 mod refinement;
 mod run;
 mod settling;

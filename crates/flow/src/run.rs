@@ -6,10 +6,9 @@ use crate::crew::{Crew, Desk, Draft, Job};
 use crate::links::Links;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
-use crate::queue::{Known, Queue};
 use crate::refinement::{Colours, Quotient, Worthwhile};
 use lightloom_engine::{
-    Due, EngineError, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step, Wake,
+    Due, EngineError, EventQueue, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
@@ -28,6 +27,17 @@ pub(crate) enum Event {
     Drained { component: u32, version: u32 },
     /// A plan is needed, unless the component has changed since.
     Planned { component: u32, version: u32 },
+}
+
+/// Since when it is known that an event comes: while things happened at an instant, or once they had. Events
+/// of one picosecond come in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Known(u64);
+
+impl Known {
+    pub fn since(instant: Time, settled: bool) -> Self {
+        Known(instant.ps() << 1 | u64::from(settled))
+    }
 }
 
 /// Where a component is.
@@ -59,7 +69,7 @@ impl Slot {
 
 pub(crate) struct Run<'a> {
     pub(crate) ledger: Ledger<'a>,
-    pub(crate) queue: Queue<Event>,
+    pub(crate) queue: EventQueue<Event, Known>,
     /// Events taken out of it.
     handled: u64,
     pub(crate) links: Links,
@@ -110,7 +120,7 @@ impl<'a> Run<'a> {
         let links = Links::new(scenario.fabric, scenario.incidents);
         Run {
             ledger: Ledger::new(scenario, policy, observer),
-            queue: Queue::new(),
+            queue: EventQueue::new(),
             handled: 0,
             colours: Colours::new(worthwhile, links.len()),
             component_of: vec![NONE; links.len()],
@@ -185,7 +195,8 @@ impl<'a> Run<'a> {
 
     /// Gives something back to the ledger when it is due.
     pub(crate) fn await_due(&mut self, wake: Wake, now: Time) {
-        self.queue.push(wake.at, Known::since(now, self.settling), Event::Due(wake.due));
+        let (ticket, known) = (self.queue.ticket(), Known::since(now, self.settling));
+        self.queue.push_as(ticket, wake.at, known, Event::Due(wake.due));
     }
 
     /// Does what the ledger asks for at this instant.

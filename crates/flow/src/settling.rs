@@ -6,9 +6,8 @@ use crate::component::plan::alone;
 use crate::crew::Job;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
-use crate::queue::Known;
 use crate::refinement::Members;
-use crate::run::{Event, NONE, Pending, Run, mark};
+use crate::run::{Event, Known, NONE, Pending, Run, mark};
 use lightloom_engine::EngineError;
 use lightloom_units::Time;
 use std::sync::Arc;
@@ -281,7 +280,8 @@ impl Run<'_> {
             None => slot.plan.next(),
         };
         if let Some((at, since)) = next {
-            self.queue.push(at, Known::since(since, true), event);
+            let ticket = self.queue.ticket();
+            self.queue.push_as(ticket, at, Known::since(since, true), event);
         }
     }
 }
