@@ -17,6 +17,7 @@ pub(crate) mod filling;
 pub(crate) mod plan;
 pub(crate) mod planning;
 mod quotient;
+mod repeats;
 
 use crate::pool::{Pool, Tag};
 use crate::refinement::Members;

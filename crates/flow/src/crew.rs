@@ -48,6 +48,12 @@ impl Desk {
         (self.tolerance, &mut self.scratch)
     }
 
+    /// Makes a plan that has begun of what its component came to before, if it did; says how often rates were
+    /// computed then.
+    pub fn recall(&mut self, plan: &mut Plan) -> Option<u64> {
+        self.planning.recall(plan, self.tolerance)
+    }
+
     /// Plans what a component does that is what its plan begins with; says how often rates were computed.
     pub fn plan(&mut self, component: &mut Component, plan: &mut Plan) -> u64 {
         component.plan(plan, self.tolerance, &mut self.scratch, &mut self.planning)
@@ -133,10 +139,13 @@ impl Drop for Ended<'_> {
 
 impl Draft {
     fn make(&mut self, desk: &mut Desk) {
-        let mut component = std::mem::take(&mut desk.component);
-        component.take_up(&self.plan);
-        self.solves = desk.plan(&mut component, &mut self.plan);
-        desk.component = component;
+        self.solves = desk.recall(&mut self.plan).unwrap_or_else(|| {
+            let mut component = std::mem::take(&mut desk.component);
+            component.take_up(&self.plan);
+            let solves = desk.plan(&mut component, &mut self.plan);
+            desk.component = component;
+            solves
+        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! The carrier of a run on packet switches: the one that was asked for, or for each all-to-all the one
 //! that the estimate finds soonest over.
 
+use crate::carrier::alike::{Alike, Place};
 use crate::carrier::estimate::Estimate;
 use crate::carrier::form::{CarrierKind, Split, Stages, Travel, largest, place};
 use crate::carrier::soonest::{Ask, Bounds, sooner, soonest};
@@ -16,7 +17,7 @@ use lightloom_fabric::{
 };
 use lightloom_packet::Paths;
 use lightloom_units::{BitRate, Bytes, Time};
-use lightloom_workload::{BlockId, MatrixId};
+use lightloom_workload::MatrixId;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -115,8 +116,9 @@ const FAIR: usize = 1 << 16;
 pub(crate) struct Carrier {
     among: Vec<&'static CarrierKind>,
     stages: Stages,
-    /// What was chosen for a demand that comes once more.
-    chosen: HashMap<(BlockId, MatrixId, bool, u64), usize>,
+    /// What was chosen for a demand that comes again: in a block that lies alike, or once more in its own.
+    chosen: HashMap<(Place, MatrixId, bool, u64), usize>,
+    alike: Alike,
     estimate: Estimate,
     servers: Vec<u32>,
     /// Pairs of GPUs of different servers.
@@ -147,6 +149,7 @@ impl Carrier {
             among: setting.carriers.clone(),
             stages: Stages::new(setting.spec),
             chosen: HashMap::new(),
+            alike: Alike::default(),
             estimate: Estimate::new(setting.fabric, spread(&setting.spec.engine)),
             servers: vec![],
             pairs: 0,
@@ -167,21 +170,12 @@ impl Carrier {
         orders: &mut Orders,
     ) -> Result<&'static str, String> {
         self.demand(state, a2a);
-        let key = (a2a.block, a2a.matrix, a2a.transposed, a2a.bytes_per_token);
-        let known = match self.among.len() {
-            1 => Some(0),
-            _ => self.chosen.remove(&key),
-        };
-        let index = match known {
-            Some(index) => {
-                self.split(index, state, a2a);
-                index
+        let index = match self.among.len() {
+            1 => {
+                self.split(0, state, a2a);
+                0
             }
-            None => {
-                let index = self.choose(state, a2a, turn.key)?;
-                self.chosen.insert(key, index);
-                index
-            }
+            _ => self.chosen(state, a2a, turn.key)?,
         };
         self.order(index, state, a2a, turn.key)?;
         std::mem::swap(orders, &mut self.drafts[index].orders);
@@ -192,6 +186,26 @@ impl Carrier {
             }
         }
         Ok(self.among[index].about.name)
+    }
+
+    /// Which carrier is soonest over, and what it makes of the all-to-all; looked up if that has been found out.
+    fn chosen(&mut self, state: &State<'_>, a2a: AllToAll, key: u64) -> Result<usize, String> {
+        let place = self.alike.place(state, a2a.block, &self.servers);
+        let demand = (place, a2a.matrix, a2a.transposed, a2a.bytes_per_token);
+        let known = match place {
+            Place::Like(_) => self.chosen.get(&demand).copied(),
+            Place::Own(_) => self.chosen.remove(&demand),
+        };
+        let Some(index) = known else {
+            let index = self.choose(state, a2a, key)?;
+            self.chosen.insert(demand, index);
+            return Ok(index);
+        };
+        if cfg!(debug_assertions) && matches!(place, Place::Like(_)) {
+            assert_eq!(self.choose(state, a2a, key), Ok(index), "blocks that lie alike are alike");
+        }
+        self.split(index, state, a2a);
+        Ok(index)
     }
 
     /// Which carrier is soonest over.

@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     pub(super) told: usize,
     /// Ends that have been handed over, and instants at which they came.
     pub(super) handed: (usize, u32),
-    /// Flows that are left then, and what is left of each; none of a plan that never ends.
+    /// Flows that are left then, and what is left of each.
     pub(super) left: Vec<(u32, f64)>,
     /// Whether it ends.
     pub(super) ends_at_all: bool,

@@ -2,6 +2,7 @@
 
 use super::filling::Scratch;
 use super::plan::{Instant, Plan};
+use super::repeats::Repeats;
 use super::{Component, Done, Flow, PAD, ROUNDING_BYTES};
 use crate::pool::Tag;
 use lightloom_units::Time;
@@ -14,6 +15,43 @@ pub(crate) const MOST: usize = 4096;
 pub(crate) struct Planning {
     instants: Vec<Instant>,
     tracks: Tracks,
+    repeats: Repeats,
+}
+
+impl Planning {
+    /// Makes a plan that has begun of what its component came to before, if it did; says how often rates were
+    /// computed then.
+    pub fn recall(&mut self, plan: &mut Plan, tolerance: f64) -> Option<u64> {
+        let solves = self.repeats.recall(plan, tolerance, &mut self.instants)?;
+        self.tell(plan);
+        Some(solves)
+    }
+
+    /// Finds out what the run is to hear of: when the last flow of a track goes, and that the plan is over.
+    fn tell(&mut self, plan: &mut Plan) {
+        let Planning { instants, tracks, .. } = self;
+        let flows = plan.marks.len();
+        tracks.clear();
+        for &(flow, _) in &plan.left {
+            for tag in plan.tag[flow as usize..].iter().step_by(flows) {
+                tracks.add(tag.slot);
+            }
+        }
+        // Backwards, to find the last flow of each track.
+        let mut matters = plan.ends_at_all;
+        for at in (0..instants.len()).rev() {
+            let from = at.checked_sub(1).map_or(0, |before| instants[before].ends as usize);
+            for &(flow, _) in &plan.ends[from..instants[at].ends as usize] {
+                for tag in plan.tag[flow as usize..].iter().step_by(flows) {
+                    matters |= tracks.add(tag.slot);
+                }
+            }
+            if std::mem::take(&mut matters) {
+                plan.tellings.push(instants[at]);
+            }
+        }
+        plan.tellings.reverse();
+    }
 }
 
 /// A set of tracks.
@@ -113,8 +151,9 @@ impl Component {
         plan: &mut Plan,
         tolerance: f64,
         scratch: &mut Scratch,
-        Planning { instants, tracks }: &mut Planning,
+        planning: &mut Planning,
     ) -> u64 {
+        let Planning { instants, repeats, .. } = &mut *planning;
         let mut solves = 1;
         let mut since = self.updated;
         self.solve(scratch);
@@ -132,29 +171,11 @@ impl Component {
             since = at;
             solves += 1;
         }
-        tracks.clear();
         for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {
-            if plan.ends_at_all {
-                plan.left.push((at as u32, flow.mark - self.links[flow.server as usize].sent));
-            }
-            for tag in self.tag[at..].iter().step_by(self.flows.len()) {
-                tracks.add(tag.slot);
-            }
+            plan.left.push((at as u32, flow.mark - self.links[flow.server as usize].sent));
         }
-        // Backwards, to find the last flow of each track.
-        let mut matters = plan.ends_at_all;
-        for at in (0..instants.len()).rev() {
-            let from = at.checked_sub(1).map_or(0, |before| instants[before].ends as usize);
-            for &(flow, _) in &plan.ends[from..instants[at].ends as usize] {
-                for tag in self.tag[flow as usize..].iter().step_by(self.flows.len()) {
-                    matters |= tracks.add(tag.slot);
-                }
-            }
-            if std::mem::take(&mut matters) {
-                plan.tellings.push(instants[at]);
-            }
-        }
-        plan.tellings.reverse();
+        repeats.keep(plan, instants, solves);
+        planning.tell(plan);
         solves
     }
 

@@ -144,3 +144,74 @@ proptest! {
         prop_assert_eq!(came_to, count as u64 + u64::from(vain));
     }
 }
+
+/// Of a random flow: its links, bytes and track.
+type Random = (usize, usize, u32, u32);
+
+/// A component of random flows over links from `first` on, which begins at `now`; flows are on the track that
+/// `slot` says.
+fn random(
+    (capacities, flows): (&[u32], &[Random]),
+    first: u32,
+    now: Time,
+    slot: impl Fn(u32) -> u32,
+) -> Component {
+    let mut pool = Pool::default();
+    let mut capacity = vec![1.0; first as usize];
+    capacity.extend(capacities.iter().map(|&c| f64::from(c) / 8.0));
+    for (lane, &(one, other, bytes, track)) in (0..).zip(flows) {
+        let (one, other) = (one % capacities.len(), other % capacities.len());
+        let links = [one, other].into_iter().take(1 + usize::from(one != other));
+        let tag = Tag { slot: slot(track), lane };
+        pool.push(links.map(|link| first + link as u32), f64::from(bytes), tag);
+    }
+    let all: Vec<u32> = (0..pool.len() as u32).collect();
+    let mut component = Component::default();
+    let local = &mut vec![0; capacity.len()];
+    component.fill(&pool, &all, &capacity, local, (now.saturating_sub(Time::from_ps(7)), now));
+    component
+}
+
+proptest! {
+    /// What came before is told as if it were planned anew: at another time, of other links, on other tracks.
+    #[test]
+    fn what_comes_again_is_what_is_planned_anew(
+        capacities in prop::collection::vec(1u32..20, 3..9),
+        flows in prop::collection::vec((0usize..9, 0usize..9, 1u32..1_000, 0u32..3), 1..24),
+        tolerance in prop::sample::select(vec![0.0, 0.05]),
+        others in 0u32..200,
+        later in 0u64..1 << 40,
+        first in 0u32..9,
+    ) {
+        let (mut scratch, mut planning) = (Scratch::default(), Planning::default());
+        let mut plan = Plan::default();
+        let what = (&capacities[..], &flows[..]);
+        let mut component = random(what, 0, Time::ZERO, |track| track);
+        component.begin(&mut plan);
+        prop_assert_eq!(planning.recall(&mut plan, tolerance), None);
+        let solves = component.plan(&mut plan, tolerance, &mut scratch, &mut planning);
+        // So many others in between that it is on the older shelf, or nowhere any more.
+        for other in 0..others {
+            let mut flows = flows.clone();
+            flows[0].2 += 1 + other;
+            let mut component = random((&capacities, &flows), 0, Time::ZERO, |track| track);
+            component.begin(&mut plan);
+            prop_assert_eq!(planning.recall(&mut plan, tolerance), None);
+            component.plan(&mut plan, tolerance, &mut scratch, &mut planning);
+        }
+
+        let mut component = random(what, first, Time::from_ps(later), |track| (track * 7) % 2);
+        let (mut again, mut anew) = (Plan::default(), Plan::default());
+        component.begin(&mut again);
+        component.begin(&mut anew);
+        let same_age = tolerance == 0.0 || later >= 7;
+        let found = planning.recall(&mut again, tolerance);
+        // The age of the first is 0, for there is no time before.
+        prop_assert!(others > 0 || found.is_some() || (tolerance > 0.0 && same_age));
+        if let Some(found) = found {
+            prop_assert_eq!(found, solves);
+            component.plan(&mut anew, tolerance, &mut scratch, &mut Planning::default());
+            prop_assert_eq!(format!("{:?}", again), format!("{:?}", anew));
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Carriers: how an all-to-all travels, apart from the fabric. A new one is a file here and a name in
 //! the list; a kind of fabric names among its capabilities those that it can have.
 
+pub(crate) mod alike;
 pub(crate) mod estimate;
 pub(crate) mod form;
 pub(crate) mod soonest;
