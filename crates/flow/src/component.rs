@@ -13,6 +13,7 @@
 //! Checked: by the engine's conformance suite and, for rates, in [`filling`].
 
 mod building;
+mod dense;
 pub(crate) mod filling;
 pub(crate) mod plan;
 pub(crate) mod planning;

@@ -5,10 +5,8 @@
 //! makes itself. Threads live as long as the run; one that has nothing to do looks for more some
 //! thousand times, then sleeps.
 
-use crate::component::Component;
-use crate::component::filling::Scratch;
 use crate::component::plan::Plan;
-use crate::component::planning::Planning;
+use crate::component::planning::Desk;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,38 +24,6 @@ pub(crate) struct Draft {
     pub plan: Plan,
     /// How often rates were computed.
     pub solves: u64,
-}
-
-/// What it takes to make plans.
-#[derive(Debug, Default)]
-pub(crate) struct Desk {
-    pub tolerance: f64,
-    pub scratch: Scratch,
-    planning: Planning,
-    /// Where plans are made that another has begun.
-    component: Component,
-}
-
-impl Desk {
-    pub fn new(tolerance: f64) -> Self {
-        Desk { tolerance, ..Desk::default() }
-    }
-
-    /// What it takes to compute rates.
-    pub fn solving(&mut self) -> (f64, &mut Scratch) {
-        (self.tolerance, &mut self.scratch)
-    }
-
-    /// Makes a plan that has begun of what its component came to before, if it did; says how often rates were
-    /// computed then.
-    pub fn recall(&mut self, plan: &mut Plan) -> Option<u64> {
-        self.planning.recall(plan, self.tolerance)
-    }
-
-    /// Plans what a component does that is what its plan begins with; says how often rates were computed.
-    pub fn plan(&mut self, component: &mut Component, plan: &mut Plan) -> u64 {
-        component.plan(plan, self.tolerance, &mut self.scratch, &mut self.planning)
-    }
 }
 
 /// A plan that is to be made.
@@ -139,13 +105,7 @@ impl Drop for Ended<'_> {
 
 impl Draft {
     fn make(&mut self, desk: &mut Desk) {
-        self.solves = desk.recall(&mut self.plan).unwrap_or_else(|| {
-            let mut component = std::mem::take(&mut desk.component);
-            component.take_up(&self.plan);
-            let solves = desk.plan(&mut component, &mut self.plan);
-            desk.component = component;
-            solves
-        });
+        self.solves = desk.plan(&mut self.plan);
     }
 }
 

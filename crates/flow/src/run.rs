@@ -1,8 +1,9 @@
 //! One run of the flow engine: its events, and the flows that start.
 
 use crate::component::plan::Plan;
+use crate::component::planning::Desk;
 use crate::component::{Component, Done};
-use crate::crew::{Crew, Desk, Draft, Job};
+use crate::crew::{Crew, Draft, Job};
 use crate::links::Links;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};

@@ -179,11 +179,7 @@ impl Run<'_> {
             if many && !self.crew.is_empty() && component.flows() >= WORTH_THREADS {
                 return self.hand_out(id, now);
             }
-            let plan = &mut slot.plan;
-            self.ledger.outcome.solves += self.desk.recall(plan).unwrap_or_else(|| {
-                component.index_members();
-                self.desk.plan(component, plan)
-            });
+            self.ledger.outcome.solves += self.desk.plan(&mut slot.plan);
         } else {
             let spare = self.spare.pop().unwrap_or_default();
             let mut component = std::mem::replace(component, spare);

@@ -1,5 +1,6 @@
 //! Making plans ([`plan`](super::plan)), and taking them up where they are disturbed.
 
+use super::dense::Dense;
 use super::filling::Scratch;
 use super::plan::{Instant, Plan};
 use super::repeats::Repeats;
@@ -10,26 +11,51 @@ use lightloom_units::Time;
 /// Of more flows a component is not planned: events are little beside its rates, and plans are memory.
 pub(crate) const MOST: usize = 4096;
 
-/// Memory for making a plan.
+/// What it takes to make plans.
 #[derive(Debug, Default)]
-pub(crate) struct Planning {
+pub(crate) struct Desk {
+    pub tolerance: f64,
+    pub scratch: Scratch,
+    pub(super) repeats: Repeats,
+    dense: Box<Dense>,
+    /// Where plans are made that are not dense.
+    component: Component,
     instants: Vec<Instant>,
     tracks: Tracks,
-    repeats: Repeats,
 }
 
-impl Planning {
-    /// Makes a plan that has begun of what its component came to before, if it did; says how often rates were
-    /// computed then.
-    pub fn recall(&mut self, plan: &mut Plan, tolerance: f64) -> Option<u64> {
-        let solves = self.repeats.recall(plan, tolerance, &mut self.instants)?;
+impl Desk {
+    pub fn new(tolerance: f64) -> Self {
+        Desk { tolerance, ..Desk::default() }
+    }
+
+    /// What it takes to compute rates.
+    pub fn solving(&mut self) -> (f64, &mut Scratch) {
+        (self.tolerance, &mut self.scratch)
+    }
+
+    /// Makes a plan that has begun; says how often rates are computed on the way, whoever does that.
+    pub fn plan(&mut self, plan: &mut Plan) -> u64 {
+        let Desk { tolerance, instants, .. } = self;
+        let solves = match self.repeats.recall(plan, *tolerance, instants) {
+            Some(solves) => solves,
+            None => {
+                let dense = if *tolerance == 0.0 { self.dense.plan(plan, instants) } else { None };
+                let solves = dense.unwrap_or_else(|| {
+                    self.component.take_up(plan);
+                    self.component.plan(plan, *tolerance, &mut self.scratch, instants)
+                });
+                self.repeats.keep(plan, instants, solves);
+                solves
+            }
+        };
         self.tell(plan);
-        Some(solves)
+        solves
     }
 
     /// Finds out what the run is to hear of: when the last flow of a track goes, and that the plan is over.
     fn tell(&mut self, plan: &mut Plan) {
-        let Planning { instants, tracks, .. } = self;
+        let Desk { instants, tracks, .. } = self;
         let flows = plan.marks.len();
         tracks.clear();
         for &(flow, _) in &plan.left {
@@ -145,15 +171,14 @@ impl Component {
     }
 
     /// Plans what it does from the beginning on until nothing is left, or so little that it should be
-    /// packed; says how often rates were computed.
-    pub fn plan(
+    /// packed: what ends when, what is left, and `instants`; says how often rates were computed.
+    pub(super) fn plan(
         &mut self,
         plan: &mut Plan,
         tolerance: f64,
         scratch: &mut Scratch,
-        planning: &mut Planning,
+        instants: &mut Vec<Instant>,
     ) -> u64 {
-        let Planning { instants, repeats, .. } = &mut *planning;
         let mut solves = 1;
         let mut since = self.updated;
         self.solve(scratch);
@@ -174,8 +199,6 @@ impl Component {
         for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {
             plan.left.push((at as u32, flow.mark - self.links[flow.server as usize].sent));
         }
-        repeats.keep(plan, instants, solves);
-        planning.tell(plan);
         solves
     }
 

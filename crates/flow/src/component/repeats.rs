@@ -30,7 +30,7 @@ pub(crate) struct Repeats {
     young: Shelf,
     old: Shelf,
     asked: u32,
-    found: u32,
+    pub(super) found: u32,
     /// Few come again.
     off: bool,
     /// Of the last component that was asked for and not found.

@@ -1,6 +1,7 @@
+use super::dense::Dense;
 use super::filling::Scratch;
 use super::plan::Plan;
-use super::planning::Planning;
+use super::planning::Desk;
 use super::*;
 use proptest::prelude::*;
 
@@ -79,12 +80,12 @@ proptest! {
             pool.push(links, f64::from(bytes), Tag { slot, lane });
         }
         let all: Vec<u32> = (0..pool.len() as u32).collect();
-        let (mut scratch, mut planning) = (Scratch::default(), Planning::default());
+        let (mut scratch, mut desk) = (Scratch::default(), Desk::new(tolerance));
         let mut plan = Plan::default();
-        let mut planned = filled(&pool, &all, &capacity);
+        let planned = filled(&pool, &all, &capacity);
         let quiet = planned.quiet_until(&mut Vec::new());
         planned.begin(&mut plan);
-        let solves = planned.plan(&mut plan, tolerance, &mut scratch, &mut planning);
+        let solves = desk.plan(&mut plan);
         prop_assert!(plan.next().is_none_or(|(at, _)| at >= quiet));
 
         // Step by step, to the same end and to some time before.
@@ -113,7 +114,12 @@ proptest! {
             component.drain_into(&mut pool);
             (pool.tag, pool.remaining, pool.links)
         };
-        let of = |done: &[Done]| done.iter().map(|d| (d.tag.lane, d.drained)).collect::<Vec<_>>();
+        // Those that end at one instant are named in any order.
+        let of = |done: &[Done]| {
+            let mut ends: Vec<_> = done.iter().map(|d| (d.drained, d.tag.lane)).collect();
+            ends.sort_unstable();
+            ends
+        };
         if plan.is_over() {
             let mut pool = Pool::default();
             plan.drain_into(&mut pool);
@@ -183,35 +189,79 @@ proptest! {
         later in 0u64..1 << 40,
         first in 0u32..9,
     ) {
-        let (mut scratch, mut planning) = (Scratch::default(), Planning::default());
+        let mut desk = Desk::new(tolerance);
         let mut plan = Plan::default();
         let what = (&capacities[..], &flows[..]);
-        let mut component = random(what, 0, Time::ZERO, |track| track);
-        component.begin(&mut plan);
-        prop_assert_eq!(planning.recall(&mut plan, tolerance), None);
-        let solves = component.plan(&mut plan, tolerance, &mut scratch, &mut planning);
+        random(what, 0, Time::ZERO, |track| track).begin(&mut plan);
+        let solves = desk.plan(&mut plan);
         // So many others in between that it is on the older shelf, or nowhere any more.
         for other in 0..others {
             let mut flows = flows.clone();
             flows[0].2 += 1 + other;
-            let mut component = random((&capacities, &flows), 0, Time::ZERO, |track| track);
-            component.begin(&mut plan);
-            prop_assert_eq!(planning.recall(&mut plan, tolerance), None);
-            component.plan(&mut plan, tolerance, &mut scratch, &mut planning);
+            random((&capacities, &flows), 0, Time::ZERO, |track| track).begin(&mut plan);
+            desk.plan(&mut plan);
         }
+        prop_assert_eq!(desk.repeats.found, 0);
 
-        let mut component = random(what, first, Time::from_ps(later), |track| (track * 7) % 2);
+        let component = random(what, first, Time::from_ps(later), |track| (track * 7) % 2);
         let (mut again, mut anew) = (Plan::default(), Plan::default());
         component.begin(&mut again);
         component.begin(&mut anew);
-        let same_age = tolerance == 0.0 || later >= 7;
-        let found = planning.recall(&mut again, tolerance);
-        // The age of the first is 0, for there is no time before.
-        prop_assert!(others > 0 || found.is_some() || (tolerance > 0.0 && same_age));
-        if let Some(found) = found {
-            prop_assert_eq!(found, solves);
-            component.plan(&mut anew, tolerance, &mut scratch, &mut Planning::default());
-            prop_assert_eq!(format!("{:?}", again), format!("{:?}", anew));
-        }
+        prop_assert_eq!(desk.plan(&mut again), solves);
+        // The first was of age 0, for there is no time before.
+        let same = tolerance == 0.0 || later == 0;
+        prop_assert!(desk.repeats.found == u32::from(same) || others > 0);
+        prop_assert_eq!(Desk::new(tolerance).plan(&mut anew), solves);
+        prop_assert_eq!(format!("{:?}", again), format!("{:?}", anew));
     }
+
+    /// A dense plan is what any other would be, but for the order of what ends at one instant.
+    #[test]
+    fn a_dense_plan_is_a_plan(
+        capacities in prop::collection::vec(0u32..20, 2..17),
+        flows in prop::collection::btree_map((0usize..16, 0usize..16), 1u32..1_000, 1..64),
+        equal in any::<bool>(),
+    ) {
+        let links = capacities.len();
+        let pair = |one: usize, other: usize| (one.min(other) % links, one.max(other) % links);
+        let mut chosen = std::collections::BTreeMap::new();
+        for (&(one, other), &bytes) in flows.iter().filter(|((one, other), _)| one % links != other % links) {
+            let (one, other) = pair(one, other);
+            let key = (one.min(other), one.max(other));
+            chosen.insert(key, ((one, other), if equal { 500 } else { bytes }));
+        }
+        let flows: Vec<Random> =
+            chosen.into_values().map(|((one, other), bytes)| (one, other, bytes, bytes % 3)).collect();
+        prop_assume!(!flows.is_empty());
+        let component = random((&capacities, &flows), 0, Time::ZERO, |track| track);
+        let (mut dense, mut any) = (Plan::default(), Plan::default());
+        component.begin(&mut dense);
+        component.begin(&mut any);
+        let (mut of_dense, mut of_any) = (Vec::new(), Vec::new());
+        let solves = Dense::default().plan(&mut dense, &mut of_dense);
+        let mut stepped = Component::default();
+        stepped.take_up(&any);
+        let by_steps = stepped.plan(&mut any, 0.0, &mut Scratch::default(), &mut of_any);
+        prop_assert_eq!(solves, Some(by_steps));
+        prop_assert_eq!(format!("{:?}", &of_dense), format!("{:?}", &of_any));
+        for plan in [&mut dense, &mut any] {
+            plan.ends.sort_by_key(|&(flow, at)| (at, flow));
+        }
+        prop_assert_eq!(format!("{:?}", &dense), format!("{:?}", &any));
+    }
+}
+
+#[test]
+fn what_is_no_dense_component_is_left_alone() {
+    let fits = |links: u32, flows: &[(usize, usize)]| {
+        let flows: Vec<Random> = flows.iter().map(|&(one, other)| (one, other, 9, 0)).collect();
+        let mut plan = Plan::default();
+        random((&vec![8; links as usize], &flows), 0, Time::ZERO, |_| 0).begin(&mut plan);
+        Dense::default().plan(&mut plan, &mut Vec::new()).is_some()
+    };
+    let ring = |links: usize| (0..links).map(|at| (at, (at + 1) % links)).collect::<Vec<_>>();
+    assert!(fits(2, &[(0, 1)]) && fits(3, &ring(3)) && fits(16, &ring(16)));
+    assert!(!fits(17, &ring(17)), "too many links");
+    assert!(!fits(3, &[(0, 1), (1, 2), (1, 0)]), "the same links twice");
+    assert!(!fits(3, &[(0, 1), (1, 1)]), "one link");
 }
