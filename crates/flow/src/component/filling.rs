@@ -10,7 +10,7 @@
 //! Checked: against the definition (every flow crosses a full link on which no flow is faster) on
 //! random instances, and resumed against begun anew as random flows leave.
 
-use super::{Component, Flow, Link, weight};
+use super::{Component, Flow, Link, PAD, weight};
 
 /// Memory for one computation of rates, used again by the next.
 #[derive(Debug, Default)]
@@ -112,9 +112,13 @@ impl Filling<'_> {
             let served = &self.members[link.from as usize * width..link.served as usize * width];
             for record in served.chunks_exact(width) {
                 for hop in 1..stride {
+                    let other = record[hop] as usize;
+                    if other == PAD as usize {
+                        break; // all behind it are, too
+                    }
                     let weight = f64::from(weight(record, stride, hop));
-                    self.left[record[hop] as usize] -= frozen * weight;
-                    self.wanted[record[hop] as usize] -= weight;
+                    self.left[other] -= frozen * weight;
+                    self.wanted[other] -= weight;
                 }
             }
         }
@@ -179,6 +183,9 @@ impl Filling<'_> {
             return 0.0;
         }
         for (hop, &other) in (1..).zip(others) {
+            if other == PAD {
+                break;
+            }
             let (other, weight) = (other as usize, f64::from(weight(record, stride, hop)));
             left[other] -= fair * weight;
             wanted[other] -= weight;
