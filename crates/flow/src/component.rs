@@ -89,6 +89,7 @@ pub(crate) struct Component {
     members: Vec<u32>,
     /// Fields of such a record.
     width: usize,
+    given: filling::Given,
     live: usize,
     /// Levels below this are still right.
     right_below: f64,
@@ -183,7 +184,11 @@ impl Component {
             };
             let record = &members[place * self.width..][..self.width];
             let link = &mut self.links[at];
-            link.load -= f64::from(weight(record, self.stride, 0));
+            let flows = f64::from(weight(record, self.stride, 0));
+            link.load -= flows;
+            if let Some(wanted) = self.given.wanted.get_mut(at) {
+                *wanted -= flows;
+            }
             link.to -= 1;
             let mut hole = from + place;
             if hole < served {

@@ -79,6 +79,7 @@ impl Component {
         self.names.clear();
         self.links.clear();
         self.serving.clear();
+        self.given.clear();
         self.right_below = 0.0;
     }
 

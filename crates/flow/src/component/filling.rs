@@ -4,7 +4,7 @@
 //!
 //! When flows have gone, links with levels below theirs freeze as before: what is gone was still
 //! filling then, and without it the shares of its links can only be larger. So filling resumes at
-//! the lowest level of a flow that has gone. Above it, links mostly freeze in the same order with the
+//! the lowest level of a flow that has gone: what has been taken from links above it is given back. Above it, links mostly freeze in the same order with the
 //! same flows. So the next link is looked for where it stood last time, and a link looks first at the
 //! flows that it served, and at its other members only if some are missing.
 //! Checked: against the definition (every flow crosses a full link on which no flow is faster) on
@@ -12,14 +12,46 @@
 
 use super::{Component, Flow, Link, PAD, weight};
 
+/// Of more flows what is taken from links is not noted, but computed again: notes are memory.
+const MOST: usize = if cfg!(test) { 12 } else { 4096 };
+
+/// What flows have been given of a component's links.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// What is left of each link.
+    left: Vec<f64>,
+    /// How many flows still want it: none once it is frozen. A flow that goes wants less than nothing until
+    /// what it took is given back.
+    pub(super) wanted: Vec<f64>,
+    /// What was taken, in that order, and for each link that serves flows where that begins.
+    taken: Vec<Taken>,
+    notes: usize,
+    from: Vec<usize>,
+    /// More than half was given back when a flow went: notes are worth less than they take.
+    off: bool,
+}
+
+impl Given {
+    /// Nothing yet.
+    pub fn clear(&mut self) {
+        self.from.clear();
+        (self.notes, self.off) = (0, false);
+    }
+}
+
+/// What flows took of a link that another serves, or that it gave those that it serves itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    link: u32,
+    flows: u32,
+    /// Of the link, before.
+    left: f64,
+}
+
 /// Memory for one computation of rates, used again by the next.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// What is left of each link.
-    left: Vec<f64>,
-    /// How many flows still want it: none once it is frozen.
-    wanted: Vec<f64>,
-    /// The equal share of these, infinite where none want it.
+    /// The equal share of those that want a link, infinite where none do.
     share: Vec<f64>,
     /// The links that froze last time, in that order, from where filling resumes.
     before: Vec<u32>,
@@ -33,6 +65,9 @@ struct Filling<'a> {
     left: &'a mut [f64],
     wanted: &'a mut [f64],
     share: &'a mut [f64],
+    /// What was taken, as much as is noted; no places if none is.
+    taken: &'a mut [Taken],
+    notes: usize,
 }
 
 impl Component {
@@ -50,14 +85,38 @@ impl Component {
     /// Progressive filling, from the level on from which rates are no longer right.
     #[inline(always)]
     fn fill_up(&mut self, stride: usize, width: usize, scratch: &mut Scratch) {
-        let Scratch { left, wanted, share, before } = scratch;
+        let Scratch { share, before } = scratch;
+        let Given { left, wanted, taken, notes, from, off } = &mut self.given;
         let places = self.links.len().next_multiple_of(LANES);
-        left.clear();
-        left.extend(self.links.iter().map(|link| link.capacity));
-        left.resize(places, f64::INFINITY);
-        wanted.clear();
-        wanted.extend(self.links.iter().map(|link| link.load));
-        wanted.resize(places, 0.0);
+        let noted = self.flows.len() <= MOST && !*off;
+        let right = self.serving.iter();
+        let right = right.take_while(|&&at| self.links[at as usize].level < self.right_below);
+        let right = right.count();
+        before.clear();
+        before.extend_from_slice(&self.serving[right..]);
+        self.serving.truncate(right);
+        let goes_on = noted && !from.is_empty();
+        if goes_on {
+            let since = from.get(right).copied().unwrap_or(*notes);
+            for &Taken { link, flows, left: before } in taken[since..*notes].iter().rev() {
+                left[link as usize] = before;
+                wanted[link as usize] += f64::from(flows);
+            }
+            *notes = since;
+            from.truncate(right);
+        } else {
+            left.clear();
+            left.extend(self.links.iter().map(|link| link.capacity));
+            left.resize(places, f64::INFINITY);
+            wanted.clear();
+            wanted.extend(self.links.iter().map(|link| link.load));
+            wanted.resize(places, 0.0);
+            *notes = 0;
+            if noted {
+                // Each flow is taken from each of its links, but perhaps its own.
+                taken.resize(self.path.len() + self.links.len(), Taken::default());
+            }
+        }
         share.resize(places, f64::INFINITY);
         let mut filling = Filling {
             links: &mut self.links,
@@ -66,17 +125,14 @@ impl Component {
             left: &mut left[..places],
             wanted: &mut wanted[..places],
             share: &mut share[..places],
+            taken: if noted { taken } else { &mut [] },
+            notes: *notes,
         };
-        let right = self.serving.iter();
-        let right = right.take_while(|&&at| filling.links[at as usize].level < self.right_below);
-        let right = right.count();
-        before.clear();
-        before.extend_from_slice(&self.serving[right..]);
-        self.serving.truncate(right);
-        let mut todo = self.live - filling.resume(stride, width, &self.serving);
+        let mut todo = self.live - filling.resume(stride, width, &self.serving, goes_on);
         for &at in &*before {
             filling.links[at as usize].level = f64::INFINITY;
         }
+        *off |= goes_on && 2 * todo > self.live;
         let mut next = 0;
         while todo > 0 {
             let fair = smallest(filling.share);
@@ -87,9 +143,11 @@ impl Component {
             let fits = |at: &usize| filling.share[*at] == fair;
             let guess = before[next..].iter().map(|&at| at as usize).find(fits);
             let at = guess.or_else(|| (0..places).find(fits)).unwrap_or(0);
+            from.push(filling.notes);
             todo -= filling.freeze(stride, width, at, fair);
             self.serving.push(at as u32);
         }
+        *notes = filling.notes;
         for &at in &*before {
             let link = &mut filling.links[at as usize];
             if link.level == f64::INFINITY {
@@ -101,14 +159,18 @@ impl Component {
 }
 
 impl Filling<'_> {
-    /// Takes what the links of `right` give, which freeze as before; says how many flows they serve.
+    /// Takes what the links of `right` give, which freeze as before, unless it `is_taken`; says how many flows
+    /// they serve.
     #[inline(always)]
-    fn resume(&mut self, stride: usize, width: usize, right: &[u32]) -> usize {
+    fn resume(&mut self, stride: usize, width: usize, right: &[u32], is_taken: bool) -> usize {
         let (mut frozen, mut flows) = (0.0, 0);
         for &at in right {
             let link = &self.links[at as usize];
             frozen = link.level;
             flows += link.served - link.from;
+            if is_taken {
+                continue;
+            }
             let served = &self.members[link.from as usize * width..link.served as usize * width];
             for record in served.chunks_exact(width) {
                 for hop in 1..stride {
@@ -122,8 +184,10 @@ impl Filling<'_> {
                 }
             }
         }
-        for &at in right {
-            self.wanted[at as usize] = 0.0;
+        if !is_taken {
+            for &at in right {
+                self.wanted[at as usize] = 0.0;
+            }
         }
         for ((&left, &wanted), share) in self.left.iter().zip(&*self.wanted).zip(&mut *self.share) {
             *share = share_of(left, wanted, frozen);
@@ -168,15 +232,25 @@ impl Filling<'_> {
         }
         let link = &mut self.links[at];
         (link.level, link.served, link.due) = (fair, served as u32, due);
+        self.note(at, self.wanted[at] as u32);
         self.wanted[at] = 0.0;
         self.share[at] = f64::INFINITY;
         served - from
     }
 
+    /// Notes that a link gives so many flows what they want.
+    #[inline(always)]
+    fn note(&mut self, at: usize, flows: u32) {
+        if let Some(note) = self.taken.get_mut(self.notes) {
+            *note = Taken { link: at as u32, flows, left: self.left[at] };
+            self.notes += 1;
+        }
+    }
+
     /// Freezes a flow, if none of its other links has done so; says for how many it stands.
     #[inline(always)]
     fn claim(&mut self, stride: usize, width: usize, place: usize, fair: f64) -> f64 {
-        let Filling { members, left, wanted, share, .. } = self;
+        let Filling { members, left, wanted, share, taken, notes, .. } = self;
         let record = &members[place * width..][..width];
         let others = &record[1..stride];
         if others.iter().any(|&other| wanted[other as usize] <= 0.0) {
@@ -186,7 +260,12 @@ impl Filling<'_> {
             if other == PAD {
                 break;
             }
-            let (other, weight) = (other as usize, f64::from(weight(record, stride, hop)));
+            let (other, flows) = (other as usize, weight(record, stride, hop));
+            if let Some(note) = taken.get_mut(*notes) {
+                *note = Taken { link: other as u32, flows, left: left[other] };
+                *notes += 1;
+            }
+            let weight = f64::from(flows);
             left[other] -= fair * weight;
             wanted[other] -= weight;
             share[other] = share_of(left[other], wanted[other], fair);

@@ -172,15 +172,17 @@ fn key(plan: &Plan, tolerance: f64) -> u128 {
     // With a tolerance it matters how old the flows are.
     let age = if tolerance > 0.0 { plan.began.saturating_sub(plan.born).ps() } else { 0 };
     let mut hash = Hash([0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03]);
-    hash.add((plan.stride as u64) << 32 | plan.marks.len() as u64);
-    hash.add(plan.capacity.len() as u64);
-    hash.add(age);
-    for pair in plan.path.chunks(2) {
-        hash.add(u64::from(pair[0]) << 32 | pair.get(1).map_or(0, |&at| u64::from(at)));
+    hash.add((plan.stride as u64) << 32 | plan.marks.len() as u64, plan.capacity.len() as u64);
+    for four in plan.path.chunks(4) {
+        let at = |place: usize| four.get(place).map_or(0, |&link| u64::from(link));
+        hash.add(at(0) << 32 | at(1), at(2) << 32 | at(3));
     }
-    for bytes in plan.marks.iter().chain(&plan.capacity) {
-        hash.add(bytes.to_bits());
+    for bytes in [&plan.marks, &plan.capacity] {
+        for two in bytes.chunks(2) {
+            hash.add(two[0].to_bits(), two.get(1).map_or(0, |bytes| bytes.to_bits()));
+        }
     }
+    hash.add(age, 0);
     u128::from(hash.0[0]) << 64 | u128::from(hash.0[1])
 }
 
@@ -189,13 +191,13 @@ struct Hash([u64; 2]);
 
 impl Hash {
     #[inline(always)]
-    fn add(&mut self, word: u64) {
-        let fold = |lane: u64, by: u64| {
-            let product = u128::from(lane ^ word) * u128::from(by);
+    fn add(&mut self, one: u64, other: u64) {
+        let fold = |lane: u64, secret: u64| {
+            let product = u128::from(one ^ secret) * u128::from(other ^ lane);
             (product >> 64) as u64 ^ product as u64 ^ lane.rotate_left(29)
         };
-        let [one, other] = self.0;
-        self.0 = [fold(one, 0xa076_1d64_78bd_642f), fold(other, 0xe703_7ed1_a0b4_28db)];
+        let [first, second] = self.0;
+        self.0 = [fold(first, 0xa076_1d64_78bd_642f), fold(second, 0xe703_7ed1_a0b4_28db)];
     }
 }
 
