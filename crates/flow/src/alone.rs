@@ -5,6 +5,7 @@
 //! Checked: against runs of the engine.
 
 use crate::component::filling::Scratch;
+use crate::component::plan::Plan;
 use crate::component::{Component, Done};
 use crate::links::Links;
 use crate::partition::Partition;
@@ -43,6 +44,9 @@ pub struct Alone {
     local: Vec<u32>,
     scratch: Scratch,
     done: Vec<Done>,
+    /// A component that waits for twins, and the next one.
+    last: Plan,
+    next: Plan,
     /// Flows of components that are packed.
     packed: Pool,
     free: Vec<Component>,
@@ -83,6 +87,8 @@ impl Alone {
             local: vec![0; links.len()],
             scratch: Scratch::default(),
             done: vec![],
+            last: Plan::default(),
+            next: Plan::default(),
             packed: Pool::default(),
             free: vec![],
             links,
@@ -110,20 +116,24 @@ impl Alone {
         self.part();
         let (pool, parts) = (std::mem::take(&mut self.pool), std::mem::take(&mut self.parts));
         let mut end = Time::ZERO;
-        let mut waiting: Option<Component> = None;
+        let mut waiting = false;
         for part in &parts {
             if end >= enough || part.most <= end.ps() {
                 continue;
             }
-            let next = self.filled(&pool, part.from..part.to);
-            if waiting.as_mut().is_some_and(|before| before.absorb(&next)) {
-                self.free.push(next);
-            } else if let Some(before) = waiting.replace(next) {
-                end = end.max(self.run(before, tolerance, enough));
+            let (capacity, flows) = (&self.links.capacity, &self.flows[part.from..part.to]);
+            self.next.gather(&pool, flows, capacity, &mut self.local, (Time::ZERO, Time::ZERO));
+            if waiting && !self.last.absorb(&self.next) {
+                end = end.max(self.run(tolerance, enough));
+                waiting = false;
+            }
+            if !waiting {
+                std::mem::swap(&mut self.last, &mut self.next);
+                waiting = true;
             }
         }
-        if let Some(before) = waiting {
-            end = end.max(self.run(before, tolerance, enough));
+        if waiting {
+            end = end.max(self.run(tolerance, enough));
         }
         (self.pool, self.parts) = (pool, parts);
         self.pool.clear();
@@ -159,16 +169,11 @@ impl Alone {
         parts.sort_by_key(|part| Reverse(part.least));
     }
 
-    fn filled(&mut self, pool: &Pool, flows: std::ops::Range<usize>) -> Component {
-        let mut component = self.free.pop().unwrap_or_default();
-        let (capacity, start) = (&self.links.capacity, (Time::ZERO, Time::ZERO));
-        component.fill(pool, &self.flows[flows], capacity, &mut self.local, start);
-        component
-    }
-
-    /// When the last flow of a component has arrived, or some time not before `enough`.
-    fn run(&mut self, component: Component, tolerance: f64, enough: Time) -> Time {
-        let (mut end, mut left) = (Time::ZERO, vec![component]);
+    /// When the last flow of the component that waits has arrived, or some time not before `enough`.
+    fn run(&mut self, tolerance: f64, enough: Time) -> Time {
+        let mut first = self.free.pop().unwrap_or_default();
+        first.take_up(&self.last);
+        let (mut end, mut left) = (Time::ZERO, vec![first]);
         while let Some(mut component) = left.pop() {
             component.solve(&mut self.scratch);
             while end < enough
@@ -192,11 +197,12 @@ impl Alone {
     /// Makes new components of what is left of one.
     fn pack(&mut self, component: &mut Component, now: Time, left: &mut Vec<Component>) {
         component.drain_into(&mut self.packed);
-        let Alone { packed, partition, links, local, free, .. } = self;
+        let Alone { packed, partition, links, local, free, next, .. } = self;
         partition.split(packed, |flows| {
-            let mut next = free.pop().unwrap_or_default();
-            next.fill(packed, flows, &links.capacity, local, (Time::ZERO, now));
-            left.push(next);
+            next.gather(packed, flows, &links.capacity, local, (Time::ZERO, now));
+            let mut component = free.pop().unwrap_or_default();
+            component.take_up(next);
+            left.push(component);
         });
         packed.clear();
     }

@@ -104,9 +104,6 @@ impl Component {
     pub fn links(&self) -> &[u32] {
         &self.names
     }
-    pub fn flows(&self) -> usize {
-        self.flows.len()
-    }
     pub fn live(&self) -> usize {
         self.live
     }

@@ -89,12 +89,12 @@ pub(crate) struct Run<'a> {
     pub(crate) broken: bool,
     pub(crate) partition: Partition,
     pub(crate) local: Vec<u32>,
-    /// A new component, and the slot that it is to have, while its twins are looked for.
-    pub(crate) waiting: (Component, u32),
+    /// How a new component begins, and the slot that it is to have, while its twins are looked for.
+    pub(crate) waiting: (Plan, u32),
     /// The slot of the last new component, if it is one flow.
     pub(crate) single: u32,
     /// Memory for the next one.
-    pub(crate) filled: Component,
+    pub(crate) filled: Plan,
     /// Components that are not needed.
     pub(crate) spare: Vec<Component>,
     pub(crate) desk: Desk,
@@ -135,9 +135,9 @@ impl<'a> Run<'a> {
             partition: Partition::new(links.len()),
             local: vec![0; links.len()],
             links,
-            waiting: (Component::default(), NONE),
+            waiting: (Plan::default(), NONE),
             single: NONE,
-            filled: Component::default(),
+            filled: Plan::default(),
             spare: Vec::new(),
             desk: Desk::new(tolerance),
             crew: Crew::new(threads, tolerance),

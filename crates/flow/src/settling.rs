@@ -172,18 +172,17 @@ impl Run<'_> {
             return;
         }
         let many = self.slots.len() - self.free_slots.len() > MANY;
-        let component = &mut self.waiting.0;
+        let plan = &self.waiting.0;
         let slot = &mut self.slots[id as usize];
-        if component.may_be_planned(now, self.disturbed) {
-            component.begin(&mut slot.plan);
-            if many && !self.crew.is_empty() && component.flows() >= WORTH_THREADS {
+        if plan.pays(self.disturbed) {
+            slot.plan.begin_as(plan);
+            if many && !self.crew.is_empty() && plan.flows() >= WORTH_THREADS {
                 return self.hand_out(id, now);
             }
             self.ledger.outcome.solves += self.desk.plan(&mut slot.plan);
         } else {
-            let spare = self.spare.pop().unwrap_or_default();
-            let mut component = std::mem::replace(component, spare);
-            component.index_members();
+            let mut component = self.spare.pop().unwrap_or_default();
+            component.take_up(plan);
             component.solve(&mut self.desk.scratch);
             self.ledger.outcome.solves += 1;
             slot.steps = Some(Box::new(component));
@@ -247,12 +246,13 @@ impl Run<'_> {
                 slot.plan.drain_into(&mut self.pool);
             } else {
                 self.disturbed = true;
-                let (component, plan) = (&mut self.filled, &mut slot.plan);
-                let (events, solves) =
-                    component.follow(plan, now, self.desk.solving(), &mut self.done);
+                let mut component = self.spare.pop().unwrap_or_default();
+                let (plan, solving) = (&mut slot.plan, self.desk.solving());
+                let (events, solves) = component.follow(plan, now, solving, &mut self.done);
                 self.ledger.outcome.events += events;
                 self.ledger.outcome.solves += solves;
                 component.drain_into(&mut self.pool);
+                self.spare.push(component);
             }
             self.free_slots.push(id);
         }

@@ -1,72 +1,26 @@
 //! A new component: its flows, its links, and which flow is on which link.
 
+use super::plan::Plan;
 use super::{Component, Flow, Link, PAD, weight};
-use crate::pool::Pool;
-use lightloom_units::Time;
 
 impl Component {
-    /// Takes over the flows `chosen` of `pool`, of which the first started at `born`; `local` is
-    /// scratch space, one entry a link of the fabric.
-    pub fn fill(
-        &mut self,
-        pool: &Pool,
-        chosen: &[u32],
-        capacity: &[f64],
-        local: &mut [u32],
-        times: (Time, Time),
-    ) {
-        self.gather(pool, chosen, capacity, local, times);
-        self.index_members();
-    }
-
-    /// As [`Component::fill`], up to which flow is on which link.
-    pub fn gather(
-        &mut self,
-        pool: &Pool,
-        chosen: &[u32],
-        capacity: &[f64],
-        local: &mut [u32],
-        (born, now): (Time, Time),
-    ) {
+    /// Becomes what a plan begins with.
+    pub fn take_up(&mut self, plan: &Plan) {
         self.clear();
-        (self.updated, self.born) = (now, born);
-        let hops = chosen.iter().map(|&flow| pool.links_of(flow as usize).len());
-        self.stride = hops.fold(1, usize::max);
+        (self.updated, self.born) = (plan.began, plan.born);
+        (self.stride, self.width) = (plan.stride, plan.stride);
         self.push_link(f64::INFINITY);
-        for &flow in chosen {
-            let flow = flow as usize;
-            self.flows.push(Flow { mark: pool.remaining[flow], server: PAD });
-            self.tag.push(pool.tag[flow]);
-            for &name in pool.links_of(flow) {
-                let mut at = local[name as usize];
-                if at == PAD || self.names.get(at as usize - 1) != Some(&name) {
-                    self.names.push(name);
-                    at = self.push_link(capacity[name as usize]);
-                    local[name as usize] = at;
-                }
-                self.links[at as usize].to += 1;
-                self.path.push(at);
-            }
-            for _ in pool.links_of(flow).len()..self.stride {
-                self.path.push(PAD);
-            }
+        self.flows.extend(plan.marks.iter().map(|&mark| Flow { mark, server: PAD }));
+        self.tag.clone_from(&plan.tag);
+        self.names.clone_from(&plan.names);
+        self.path.clone_from(&plan.path);
+        for &capacity in &plan.capacity {
+            self.push_link(capacity);
         }
-        self.width = self.stride;
-    }
-
-    /// Takes over another component that has just been filled, if it is a twin of this one, which
-    /// has been filled at the same instant.
-    pub fn absorb(&mut self, other: &Component) -> bool {
-        let same = self.born == other.born
-            && self.path == other.path
-            && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
-            && self.flows.len() == other.flows.len()
-            && self.links.iter().zip(&other.links).all(|(a, b)| a.capacity == b.capacity);
-        if same {
-            self.tag.extend(&other.tag);
-            self.names.extend(&other.names);
+        for &at in self.path.iter().filter(|&&at| at != PAD) {
+            self.links[at as usize].to += 1;
         }
-        same
+        self.index_members();
     }
 
     pub(super) fn clear(&mut self) {

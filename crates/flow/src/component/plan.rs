@@ -50,6 +50,73 @@ pub(super) struct Instant {
 }
 
 impl Plan {
+    /// Begins with the flows `chosen` of `pool`, of which the first started at `born`; `local` is scratch
+    /// space, one entry a link of the fabric.
+    pub fn gather(
+        &mut self,
+        pool: &Pool,
+        chosen: &[u32],
+        capacity: &[f64],
+        local: &mut [u32],
+        (born, now): (Time, Time),
+    ) {
+        self.clear();
+        self.tag.clear();
+        self.names.clear();
+        self.path.clear();
+        self.marks.clear();
+        self.capacity.clear();
+        let hops = chosen.iter().map(|&flow| pool.links_of(flow as usize).len());
+        (self.born, self.began, self.stride) = (born, now, hops.fold(1, usize::max));
+        for &flow in chosen {
+            let flow = flow as usize;
+            self.marks.push(pool.remaining[flow]);
+            self.tag.push(pool.tag[flow]);
+            let links = pool.links_of(flow);
+            for &name in links {
+                let mut at = local[name as usize];
+                if at == PAD || self.names.get(at as usize - 1) != Some(&name) {
+                    self.names.push(name);
+                    self.capacity.push(capacity[name as usize]);
+                    at = self.names.len() as u32;
+                    local[name as usize] = at;
+                }
+                self.path.push(at);
+            }
+            self.path.extend((links.len()..self.stride).map(|_| PAD));
+        }
+    }
+
+    /// Takes over another one that has just begun, if it is a twin of this one, which has begun at the same
+    /// instant.
+    pub fn absorb(&mut self, other: &Plan) -> bool {
+        let same = self.born == other.born
+            && self.path == other.path
+            && self.marks == other.marks
+            && self.capacity == other.capacity;
+        if same {
+            self.tag.extend(&other.tag);
+            self.names.extend(&other.names);
+        }
+        same
+    }
+
+    /// Begins as another does.
+    pub fn begin_as(&mut self, other: &Plan) {
+        self.clear();
+        (self.born, self.began, self.stride) = (other.born, other.began, other.stride);
+        self.tag.clone_from(&other.tag);
+        self.names.clone_from(&other.names);
+        self.path.clone_from(&other.path);
+        self.marks.clone_from(&other.marks);
+        self.capacity.clone_from(&other.capacity);
+    }
+
+    /// How many flows it begins with, of twins those of one.
+    pub fn flows(&self) -> usize {
+        self.marks.len()
+    }
+
     pub fn links(&self) -> &[u32] {
         &self.names
     }

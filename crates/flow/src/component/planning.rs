@@ -4,7 +4,7 @@ use super::dense::Dense;
 use super::filling::Scratch;
 use super::plan::{Instant, Plan};
 use super::repeats::Repeats;
-use super::{Component, Done, Flow, PAD, ROUNDING_BYTES};
+use super::{Component, Done, PAD, ROUNDING_BYTES};
 use crate::pool::Tag;
 use lightloom_units::Time;
 
@@ -106,25 +106,26 @@ impl Tracks {
     }
 }
 
-impl Component {
-    /// Whether a plan pays: not if flows that began before have just been disturbed, for they will be again.
-    pub fn may_be_planned(&self, now: Time, disturbed: bool) -> bool {
-        (self.born == now || !disturbed) && self.flows.len() <= MOST
+impl Plan {
+    /// Whether it pays to make it: not if flows that began before have just been disturbed, for they will be
+    /// again.
+    pub fn pays(&self, disturbed: bool) -> bool {
+        (self.born == self.began || !disturbed) && self.flows() <= MOST
     }
 
-    /// A time before which a plan of it has nothing to tell: no flow is faster than its narrowest link.
+    /// A time before which it will have nothing to tell: no flow is faster than its narrowest link.
     pub fn quiet_until(&self, earliest: &mut Vec<f64>) -> Time {
         earliest.clear();
-        earliest.extend(self.flows.iter().zip(self.path.chunks_exact(self.stride)).map(
-            |(flow, path)| {
-                let rates = path.iter().map(|&link| self.links[link as usize].capacity);
+        earliest.extend(self.marks.iter().zip(self.path.chunks_exact(self.stride)).map(
+            |(mark, path)| {
+                let links = path.iter().filter(|&&link| link != PAD);
+                let rates = links.map(|&link| self.capacity[link as usize - 1]);
                 // Less than any rounding on the way.
-                (flow.mark * (1.0 - 1e-9) - 2.0 * ROUNDING_BYTES)
-                    / rates.fold(f64::INFINITY, f64::min)
+                (mark * (1.0 - 1e-9) - 2.0 * ROUNDING_BYTES) / rates.fold(f64::INFINITY, f64::min)
             },
         ));
         // Before all flows of a track have gone it has nothing to tell, or before it is to be packed.
-        let flows = self.flows.len();
+        let flows = self.flows();
         let one_track = |tags: &[Tag]| tags.iter().all(|tag| tag.slot == tags[0].slot);
         let gone = match self.tag.chunks_exact(flows).all(one_track) {
             true if flows > 8 => flows / 2 + 1,
@@ -133,43 +134,13 @@ impl Component {
         };
         let (_, &mut first, _) = earliest.select_nth_unstable_by(gone - 1, f64::total_cmp);
         match first < u64::MAX as f64 {
-            true => self.updated.saturating_add(Time::from_ps(first as u64)), // none below zero
+            true => self.began.saturating_add(Time::from_ps(first as u64)), // none below zero
             false => Time::MAX,
         }
     }
+}
 
-    /// Begins a plan of it: what it begins with.
-    pub fn begin(&self, plan: &mut Plan) {
-        plan.clear();
-        (plan.born, plan.began, plan.stride) = (self.born, self.updated, self.stride);
-        plan.tag.clone_from(&self.tag);
-        plan.names.clone_from(&self.names);
-        plan.path.clone_from(&self.path);
-        plan.marks.clear();
-        plan.marks.extend(self.flows.iter().map(|flow| flow.mark));
-        plan.capacity.clear();
-        plan.capacity.extend(self.links[1..].iter().map(|link| link.capacity));
-    }
-
-    /// Becomes what a plan begins with.
-    pub fn take_up(&mut self, plan: &Plan) {
-        self.clear();
-        (self.updated, self.born) = (plan.began, plan.born);
-        (self.stride, self.width) = (plan.stride, plan.stride);
-        self.push_link(f64::INFINITY);
-        self.flows.extend(plan.marks.iter().map(|&mark| Flow { mark, server: PAD }));
-        self.tag.clone_from(&plan.tag);
-        self.names.clone_from(&plan.names);
-        self.path.clone_from(&plan.path);
-        for &capacity in &plan.capacity {
-            self.push_link(capacity);
-        }
-        for &at in self.path.iter().filter(|&&at| at != PAD) {
-            self.links[at as usize].to += 1;
-        }
-        self.index_members();
-    }
-
+impl Component {
     /// Plans what it does from the beginning on until nothing is left, or so little that it should be
     /// packed: what ends when, what is left, and `instants`; says how often rates were computed.
     pub(super) fn plan(

@@ -31,9 +31,15 @@ fn pair(pool: &mut Pool, first: u32, bytes: f64) -> [u32; 2] {
     })
 }
 
-fn filled(pool: &Pool, chosen: &[u32], capacity: &[f64]) -> Component {
+fn begun(pool: &Pool, chosen: &[u32], capacity: &[f64]) -> Plan {
+    let mut plan = Plan::default();
+    plan.gather(pool, chosen, capacity, &mut vec![0; capacity.len()], (Time::ZERO, Time::ZERO));
+    plan
+}
+
+fn filled(plan: &Plan) -> Component {
     let mut component = Component::default();
-    component.fill(pool, chosen, capacity, &mut vec![0; capacity.len()], (Time::ZERO, Time::ZERO));
+    component.take_up(plan);
     component
 }
 
@@ -44,13 +50,14 @@ fn twins_do_the_same_each_under_its_own_name() {
     let pairs = pairs.map(|(first, bytes)| pair(&mut pool, first, bytes));
     let mut capacity = [2.0; 12];
     capacity[10] = 1.0;
-    let mut one = filled(&pool, &pairs[0], &capacity);
-    one.solve(&mut Scratch::default());
-    assert!(one.absorb(&filled(&pool, &pairs[1], &capacity)));
-    assert!(!one.absorb(&filled(&pool, &pairs[2], &capacity)), "another size");
-    assert!(!one.absorb(&filled(&pool, &pairs[3], &capacity)), "another capacity");
+    let mut one = begun(&pool, &pairs[0], &capacity);
+    assert!(one.absorb(&begun(&pool, &pairs[1], &capacity)));
+    assert!(!one.absorb(&begun(&pool, &pairs[2], &capacity)), "another size");
+    assert!(!one.absorb(&begun(&pool, &pairs[3], &capacity)), "another capacity");
     assert_eq!(one.links(), [0, 1, 2, 3, 4, 5]);
 
+    let mut one = filled(&one);
+    one.solve(&mut Scratch::default());
     let mut done = Vec::new();
     let end = one.next_done(0.0).expect("flows move");
     one.advance(end, &mut done);
@@ -82,14 +89,14 @@ proptest! {
         let all: Vec<u32> = (0..pool.len() as u32).collect();
         let (mut scratch, mut desk) = (Scratch::default(), Desk::new(tolerance));
         let mut plan = Plan::default();
-        let planned = filled(&pool, &all, &capacity);
+        let planned = begun(&pool, &all, &capacity);
         let quiet = planned.quiet_until(&mut Vec::new());
-        planned.begin(&mut plan);
+        plan.begin_as(&planned);
         let solves = desk.plan(&mut plan);
         prop_assert!(plan.next().is_none_or(|(at, _)| at >= quiet));
 
         // Step by step, to the same end and to some time before.
-        let mut stepped = filled(&pool, &all, &capacity);
+        let mut stepped = filled(&planned);
         let (mut ends, mut instants) = (Vec::new(), Vec::new());
         stepped.solve(&mut scratch);
         while let Some(at) = stepped.next_done(tolerance) {
@@ -128,7 +135,7 @@ proptest! {
             return Ok(());
         }
         awaited &= plan.next().is_some();
-        let (mut by_plan, mut by_steps) = (Component::default(), filled(&pool, &all, &capacity));
+        let (mut by_plan, mut by_steps) = (Component::default(), filled(&planned));
         let (more, _) = by_plan.follow(&mut plan, now, (tolerance, &mut scratch), &mut told);
         let mut done = Vec::new();
         by_steps.solve(&mut scratch);
@@ -161,7 +168,7 @@ fn random(
     first: u32,
     now: Time,
     slot: impl Fn(u32) -> u32,
-) -> Component {
+) -> Plan {
     let mut pool = Pool::default();
     let mut capacity = vec![1.0; first as usize];
     capacity.extend(capacities.iter().map(|&c| f64::from(c) / 8.0));
@@ -172,10 +179,10 @@ fn random(
         pool.push(links.map(|link| first + link as u32), f64::from(bytes), tag);
     }
     let all: Vec<u32> = (0..pool.len() as u32).collect();
-    let mut component = Component::default();
+    let mut plan = Plan::default();
     let local = &mut vec![0; capacity.len()];
-    component.fill(&pool, &all, &capacity, local, (now.saturating_sub(Time::from_ps(7)), now));
-    component
+    plan.gather(&pool, &all, &capacity, local, (now.saturating_sub(Time::from_ps(7)), now));
+    plan
 }
 
 proptest! {
@@ -190,23 +197,18 @@ proptest! {
         first in 0u32..9,
     ) {
         let mut desk = Desk::new(tolerance);
-        let mut plan = Plan::default();
         let what = (&capacities[..], &flows[..]);
-        random(what, 0, Time::ZERO, |track| track).begin(&mut plan);
-        desk.plan(&mut plan);
+        desk.plan(&mut random(what, 0, Time::ZERO, |track| track));
         // So many others in between that it is on the older shelf, or nowhere any more.
         for other in 0..others {
             let mut flows = flows.clone();
             flows[0].2 += 1 + other;
-            random((&capacities, &flows), 0, Time::ZERO, |track| track).begin(&mut plan);
-            desk.plan(&mut plan);
+            desk.plan(&mut random((&capacities, &flows), 0, Time::ZERO, |track| track));
         }
         prop_assert_eq!(desk.repeats.found, 0);
 
-        let component = random(what, first, Time::from_ps(later), |track| (track * 7) % 2);
-        let (mut again, mut anew) = (Plan::default(), Plan::default());
-        component.begin(&mut again);
-        component.begin(&mut anew);
+        let again = || random(what, first, Time::from_ps(later), |track| (track * 7) % 2);
+        let (mut again, mut anew) = (again(), again());
         let solves = desk.plan(&mut again);
         // The first was of age 0, for there is no time before.
         let same = tolerance == 0.0 || later == 0;
@@ -233,15 +235,11 @@ proptest! {
         let flows: Vec<Random> =
             chosen.into_values().map(|((one, other), bytes)| (one, other, bytes, bytes % 3)).collect();
         prop_assume!(!flows.is_empty());
-        let component = random((&capacities, &flows), 0, Time::ZERO, |track| track);
-        let (mut dense, mut any) = (Plan::default(), Plan::default());
-        component.begin(&mut dense);
-        component.begin(&mut any);
+        let random = || random((&capacities, &flows), 0, Time::ZERO, |track| track);
+        let (mut dense, mut any) = (random(), random());
         let (mut of_dense, mut of_any) = (Vec::new(), Vec::new());
         let solves = Dense::default().plan(&mut dense, &mut of_dense);
-        let mut stepped = Component::default();
-        stepped.take_up(&any);
-        let by_steps = stepped.plan(&mut any, 0.0, &mut Scratch::default(), &mut of_any);
+        let by_steps = filled(&any).plan(&mut any, 0.0, &mut Scratch::default(), &mut of_any);
         prop_assert_eq!(solves, Some(by_steps));
         prop_assert_eq!(format!("{:?}", &of_dense), format!("{:?}", &of_any));
         for plan in [&mut dense, &mut any] {
@@ -255,8 +253,7 @@ proptest! {
 fn what_is_no_dense_component_is_left_alone() {
     let fits = |links: u32, flows: &[(usize, usize)]| {
         let flows: Vec<Random> = flows.iter().map(|&(one, other)| (one, other, 9, 0)).collect();
-        let mut plan = Plan::default();
-        random((&vec![8; links as usize], &flows), 0, Time::ZERO, |_| 0).begin(&mut plan);
+        let mut plan = random((&vec![8; links as usize], &flows), 0, Time::ZERO, |_| 0);
         Dense::default().plan(&mut plan, &mut Vec::new()).is_some()
     };
     let ring = |links: usize| (0..links).map(|at| (at, (at + 1) % links)).collect::<Vec<_>>();

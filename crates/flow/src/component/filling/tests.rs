@@ -1,3 +1,4 @@
+use super::super::plan::Plan;
 use super::*;
 use crate::pool::{Pool, Tag};
 use lightloom_units::Time;
@@ -8,20 +9,21 @@ fn rates(component: &Component) -> Vec<f64> {
     server.map(|at| component.links[at].level).collect()
 }
 
+/// All flows of a pool.
+fn filled(pool: &Pool, capacity: &[f64], now: Time) -> Component {
+    let chosen: Vec<u32> = (0..pool.len() as u32).collect();
+    let (mut plan, mut component) = (Plan::default(), Component::default());
+    plan.gather(pool, &chosen, capacity, &mut vec![0; capacity.len()], (now, now));
+    component.take_up(&plan);
+    component
+}
+
 fn solved(capacity: &[f64], flows: &[Vec<u32>]) -> Component {
     let mut pool = Pool::default();
     for links in flows {
         pool.push(links.iter().copied(), 1e6, Tag::default());
     }
-    let chosen: Vec<u32> = (0..flows.len() as u32).collect();
-    let mut component = Component::default();
-    component.fill(
-        &pool,
-        &chosen,
-        capacity,
-        &mut vec![0; capacity.len()],
-        (Time::ZERO, Time::ZERO),
-    );
+    let mut component = filled(&pool, capacity, Time::ZERO);
     component.solve(&mut Scratch::default());
     component
 }
@@ -81,8 +83,7 @@ proptest! {
                 }
             }
             component.drain_into(&mut pool);
-            let chosen: Vec<u32> = (0..pool.len() as u32).collect();
-            component.fill(&pool, &chosen, &capacity, &mut vec![0; capacity.len()], (now, now));
+            component = filled(&pool, &capacity, now);
             component.solve(&mut scratch);
             pool.clear();
             for _ in 0..if waiting.peek().is_some() { 3 } else { usize::MAX } {
@@ -93,10 +94,8 @@ proptest! {
                 prop_assert!(done.len() > gone, "an end without a flow");
                 gone = done.len();
                 component.solve(&mut scratch);
-                let mut anew = Component::default();
                 component.drain_into(&mut pool);
-                let chosen: Vec<u32> = (0..pool.len() as u32).collect();
-                anew.fill(&pool, &chosen, &capacity, &mut vec![0; capacity.len()], (now, now));
+                let mut anew = filled(&pool, &capacity, now);
                 anew.solve(&mut scratch);
                 pool.clear();
                 let left = component.flows.iter().zip(rates(&component));
