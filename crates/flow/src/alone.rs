@@ -47,8 +47,9 @@ pub struct Alone {
     /// A component that waits for twins, and the next one.
     last: Plan,
     next: Plan,
-    /// Flows of components that are packed.
+    /// Flows of components that are packed, and one of what they become.
     packed: Pool,
+    part: Plan,
     free: Vec<Component>,
 }
 
@@ -90,6 +91,7 @@ impl Alone {
             last: Plan::default(),
             next: Plan::default(),
             packed: Pool::default(),
+            part: Plan::default(),
             free: vec![],
             links,
         }
@@ -197,11 +199,11 @@ impl Alone {
     /// Makes new components of what is left of one.
     fn pack(&mut self, component: &mut Component, now: Time, left: &mut Vec<Component>) {
         component.drain_into(&mut self.packed);
-        let Alone { packed, partition, links, local, free, next, .. } = self;
+        let Alone { packed, part, partition, links, local, free, .. } = self;
         partition.split(packed, |flows| {
-            next.gather(packed, flows, &links.capacity, local, (Time::ZERO, now));
+            part.gather(packed, flows, &links.capacity, local, (Time::ZERO, now));
             let mut component = free.pop().unwrap_or_default();
-            component.take_up(next);
+            component.take_up(part);
             left.push(component);
         });
         packed.clear();

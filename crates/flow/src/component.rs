@@ -33,6 +33,8 @@ pub(crate) struct Done {
 
 /// Below this, a flow's remainder is rounding: far less than a picosecond of any link.
 const ROUNDING_BYTES: f64 = 1e-3;
+/// A component of no more links is not packed: what is kept of them fits in a first-level cache.
+const SMALL: usize = if cfg!(test) { 16 } else { 128 };
 /// A link of infinite capacity: what paths shorter than the longest are padded with.
 const PAD: u32 = 0;
 
@@ -108,9 +110,10 @@ impl Component {
         self.live
     }
     /// Whether so many flows are gone that the rest should be packed (and split, if they fall
-    /// apart). Classes stay together: there are few.
+    /// apart). Classes stay together: there are few; and so do flows on few links.
     pub fn is_sparse(&self) -> bool {
-        self.live * 2 < self.flows.len() && self.flows.len() > 8 && self.members_of.is_none()
+        let whole = self.members_of.is_some() || self.links.len() - 1 <= SMALL;
+        self.live * 2 < self.flows.len() && self.flows.len() > 8 && !whole
     }
 
     /// Brings the links up to `now` and hands over the flows that are done.

@@ -133,7 +133,6 @@ impl Dense {
         if !self.take_up(plan) {
             return None;
         }
-        let flows = plan.marks.len();
         let mut solves = 1;
         let mut since = self.updated;
         self.solve();
@@ -143,7 +142,7 @@ impl Dense {
             self.step(at, &mut plan.ends);
             let (count, ends) = (instants.len() as u32 + 1, plan.ends.len() as u32);
             instants.push(Instant { at, count, since, ends });
-            if self.live == 0 || self.live * 2 < flows && flows > 8 {
+            if self.live == 0 {
                 plan.ends_at_all = true;
                 break;
             }

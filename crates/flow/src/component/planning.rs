@@ -4,7 +4,7 @@ use super::dense::Dense;
 use super::filling::Scratch;
 use super::plan::{Instant, Plan};
 use super::repeats::Repeats;
-use super::{Component, Done, PAD, ROUNDING_BYTES};
+use super::{Component, Done, PAD, ROUNDING_BYTES, SMALL};
 use crate::pool::Tag;
 use lightloom_units::Time;
 
@@ -128,7 +128,7 @@ impl Plan {
         let flows = self.flows();
         let one_track = |tags: &[Tag]| tags.iter().all(|tag| tag.slot == tags[0].slot);
         let gone = match self.tag.chunks_exact(flows).all(one_track) {
-            true if flows > 8 => flows / 2 + 1,
+            true if flows > 8 && self.capacity.len() > SMALL => flows / 2 + 1,
             true => flows,
             false => 1,
         };

@@ -74,8 +74,8 @@ proptest! {
     /// A plan says what steps lead to, and is taken up at any time as if there had been steps all along.
     #[test]
     fn a_plan_is_what_steps_lead_to(
-        capacities in prop::collection::vec(1u32..20, 3..9),
-        flows in prop::collection::vec((0usize..9, 0usize..9, 1u32..1_000, 0u32..3), 1..24),
+        capacities in prop::collection::vec(1u32..20, 3..24),
+        flows in prop::collection::vec((0usize..24, 0usize..24, 1u32..1_000, 0u32..3), 1..48),
         tolerance in prop::sample::select(vec![0.0, 0.05]),
         part in 0u64..110,
     ) {
@@ -189,8 +189,8 @@ proptest! {
     /// What came before is told as if it were planned anew: at another time, of other links, on other tracks.
     #[test]
     fn what_comes_again_is_what_is_planned_anew(
-        capacities in prop::collection::vec(1u32..20, 3..9),
-        flows in prop::collection::vec((0usize..9, 0usize..9, 1u32..1_000, 0u32..3), 1..24),
+        capacities in prop::collection::vec(1u32..20, 3..24),
+        flows in prop::collection::vec((0usize..24, 0usize..24, 1u32..1_000, 0u32..3), 1..48),
         tolerance in prop::sample::select(vec![0.0, 0.05]),
         others in 0u32..200,
         later in 0u64..1 << 40,
