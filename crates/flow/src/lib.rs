@@ -11,8 +11,9 @@
 //! Flows of a large phase that are alike are computed as classes (`refinement.rs`): an even all-to-all is
 //! one flow, until others come to its links. Rates then differ by rounding alone.
 //! Cost: a change computes anew only the component of flows that it touches, and where flows end
-//! only rates as high as theirs; components fall apart as flows end. What a component does by
-//! itself is computed at once (`component/plan.rs`), and again if it is disturbed.
+//! only rates as high as theirs; components on many links fall apart as flows end. What a component does by
+//! itself is computed at once (`component/plan.rs`), and again if it is disturbed; what has come before is not
+//! computed again (`component/repeats.rs`).
 //! Checked by the shared conformance suite, by closed forms, and by the definition of max-min
 //! fairness on random instances.
 

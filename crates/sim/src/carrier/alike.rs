@@ -149,6 +149,16 @@ mod tests {
     }
 
     #[test]
+    fn a_slower_nic_makes_another_picture() {
+        let spec = ClosSpec::new(BitRate::from_gbps(400), Time::from_us(1));
+        let fabric = build(&Cluster::of(16, 4), &FatTree(spec).into(), 1, &[]).unwrap();
+        let even = picture(&fabric, 0..8, &[0, 1]);
+        let slowed = fabric.with_nic_rate(NicId(3), BitRate::from_gbps(100));
+        assert!(even.is_some() && even != picture(&slowed, 0..8, &[0, 1]));
+        assert_eq!(even, picture(&slowed, 8..16, &[2, 3]), "it is not on these servers");
+    }
+
+    #[test]
     fn paths_that_a_hash_picks_are_not_compared() {
         let ecmp = |spec: &mut ClosSpec| spec.splitting = Splitting::Ecmp;
         assert!(pictures(ecmp, false).iter().any(Option::is_none));
