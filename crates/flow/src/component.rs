@@ -15,6 +15,7 @@
 mod building;
 mod dense;
 pub(crate) mod filling;
+mod given;
 pub(crate) mod plan;
 pub(crate) mod planning;
 mod quotient;
@@ -91,7 +92,7 @@ pub(crate) struct Component {
     members: Vec<u32>,
     /// Fields of such a record.
     width: usize,
-    given: filling::Given,
+    given: given::Given,
     live: usize,
     /// Levels below this are still right.
     right_below: f64,

@@ -10,43 +10,11 @@
 //! Checked: against the definition (every flow crosses a full link on which no flow is faster) on
 //! random instances, and resumed against begun anew as random flows leave.
 
+use super::given::{Given, Taken};
 use super::{Component, Flow, Link, PAD, weight};
 
 /// Of more flows what is taken from links is not noted, but computed again: notes are memory.
 const MOST: usize = if cfg!(test) { 12 } else { 4096 };
-
-/// What flows have been given of a component's links.
-#[derive(Debug, Default)]
-pub(super) struct Given {
-    /// What is left of each link.
-    left: Vec<f64>,
-    /// How many flows still want it: none once it is frozen. A flow that goes wants less than nothing until
-    /// what it took is given back.
-    pub(super) wanted: Vec<f64>,
-    /// What was taken, in that order, and for each link that serves flows where that begins.
-    taken: Vec<Taken>,
-    notes: usize,
-    from: Vec<usize>,
-    /// More than half was given back when a flow went: notes are worth less than they take.
-    off: bool,
-}
-
-impl Given {
-    /// Nothing yet.
-    pub fn clear(&mut self) {
-        self.from.clear();
-        (self.notes, self.off) = (0, false);
-    }
-}
-
-/// What flows took of a link that another serves, or that it gave those that it serves itself.
-#[derive(Clone, Copy, Debug, Default)]
-struct Taken {
-    link: u32,
-    flows: u32,
-    /// Of the link, before.
-    left: f64,
-}
 
 /// Memory for one computation of rates, used again by the next.
 #[derive(Debug, Default)]

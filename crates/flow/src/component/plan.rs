@@ -12,6 +12,9 @@ use super::{Done, PAD, ROUNDING_BYTES, time_for};
 use crate::pool::{Pool, Tag};
 use lightloom_units::Time;
 
+/// Of more flows a component is not planned: events are little beside its rates, and plans are memory.
+pub(crate) const MOST: usize = 4096;
+
 /// A component's future.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {

@@ -2,14 +2,11 @@
 
 use super::dense::Dense;
 use super::filling::Scratch;
-use super::plan::{Instant, Plan};
+use super::plan::{Instant, MOST, Plan};
 use super::repeats::Repeats;
 use super::{Component, Done, PAD, ROUNDING_BYTES, SMALL};
 use crate::pool::Tag;
 use lightloom_units::Time;
-
-/// Of more flows a component is not planned: events are little beside its rates, and plans are memory.
-pub(crate) const MOST: usize = 4096;
 
 /// What it takes to make plans.
 #[derive(Debug, Default)]

@@ -6,8 +6,7 @@
 //! same one less often than memory errs. Where few come again, nothing is kept.
 //! Checked: against plans that are made anew, on random components that come again.
 
-use super::plan::{Instant, Plan};
-use super::planning::MOST as MOST_FLOWS;
+use super::plan::{Instant, MOST as MOST_FLOWS, Plan};
 use lightloom_units::Time;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
