@@ -70,7 +70,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     # To find plugins, Pydantic would read the metadata of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # NumPy's matrix library starts threads that look for work in a loop: no command has any for them.
+    # NumPy's matrix library starts threads that look for work in a loop: commands have none.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run(sys.argv[1:], watched=True)
     try:
