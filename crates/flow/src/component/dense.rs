@@ -2,8 +2,8 @@
 //! links, and no other crosses the same two.
 //!
 //! Which flows a link has, serves and has left to serve are bits of a word each, and what flows are sent is
-//! a matrix by both of their links. So no list is searched. The steps are those of [`Component`]
-//! (super::Component), and so are the bits of what comes out.
+//! a matrix by both of their links. So no list is searched. The steps are those of
+//! [`Component`](super::Component), and so are the bits of what comes out.
 //! Checked: against plans step by step, on random components.
 
 use super::plan::{Instant, Plan};
@@ -20,7 +20,7 @@ const TOGETHER: usize = 4;
 /// A component of at most [`L`] links: by their numbers, less one for the pad.
 #[derive(Debug)]
 pub(super) struct Dense {
-    /// Sixteen or so of each: see [`super::Link`].
+    /// By link: see [`super::Link`].
     capacity: [f64; L],
     level: [f64; L],
     sent: [f64; L],
@@ -82,8 +82,7 @@ fn some_bits(mut word: u32, mut each: impl FnMut(usize)) {
     }
 }
 
-/// The smallest of the shares of links, one by one: they have just been written, and what is written one by one
-/// is not at hand for wider registers.
+/// The smallest of the shares of links, one by one: that was faster than in wide registers.
 #[inline(always)]
 fn smallest(share: &[u64; PLACES]) -> u64 {
     let mut least = [share[0], share[1], share[2], share[3]];
@@ -127,8 +126,9 @@ impl Default for Dense {
 }
 
 impl Dense {
-    /// Plans what the component of a plan that has begun does, as [`Component::plan`]
-    /// (super::Component::plan) does; says how often rates were computed, or nothing if it does not fit.
+    /// Plans what the component of a plan that has begun does, as
+    /// [`Component::plan`](super::Component::plan) does; says how often rates were computed, or nothing if it
+    /// does not fit.
     pub fn plan(&mut self, plan: &mut Plan, instants: &mut Vec<Instant>) -> Option<u64> {
         if !self.take_up(plan) {
             return None;
@@ -163,7 +163,7 @@ impl Dense {
     /// Becomes what a plan begins with, if it fits.
     fn take_up(&mut self, plan: &Plan) -> bool {
         let links = plan.capacity.len();
-        if plan.stride != 2 || links > L || plan.marks.len() > usize::from(u16::MAX) {
+        if plan.stride != 2 || links > L {
             return false;
         }
         self.capacity[..links].copy_from_slice(&plan.capacity);

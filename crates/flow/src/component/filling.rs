@@ -4,8 +4,8 @@
 //!
 //! When flows have gone, links with levels below theirs freeze as before: what is gone was still
 //! filling then, and without it the shares of its links can only be larger. So filling resumes at
-//! the lowest level of a flow that has gone: what has been taken from links above it is given back. Above it, links mostly freeze in the same order with the
-//! same flows. So the next link is looked for where it stood last time, and a link looks first at the
+//! the lowest level of a flow that has gone: what has been taken from links above it is given back. There,
+//! links mostly freeze in the same order with the same flows. So the next link is looked for where it stood last time, and a link looks first at the
 //! flows that it served, and at its other members only if some are missing.
 //! Checked: against the definition (every flow crosses a full link on which no flow is faster) on
 //! random instances, and resumed against begun anew as random flows leave.
@@ -80,6 +80,7 @@ impl Component {
             wanted.extend(self.links.iter().map(|link| link.load));
             wanted.resize(places, 0.0);
             *notes = 0;
+            from.clear();
             if noted {
                 // Each flow is taken from each of its links, but perhaps its own.
                 taken.resize(self.path.len() + self.links.len(), Taken::default());
@@ -111,7 +112,9 @@ impl Component {
             let fits = |at: &usize| filling.share[*at] == fair;
             let guess = before[next..].iter().map(|&at| at as usize).find(fits);
             let at = guess.or_else(|| (0..places).find(fits)).unwrap_or(0);
-            from.push(filling.notes);
+            if noted {
+                from.push(filling.notes);
+            }
             todo -= filling.freeze(stride, width, at, fair);
             self.serving.push(at as u32);
         }

@@ -74,22 +74,13 @@ proptest! {
     /// A plan says what steps lead to, and is taken up at any time as if there had been steps all along.
     #[test]
     fn a_plan_is_what_steps_lead_to(
-        capacities in prop::collection::vec(1u32..20, 3..24),
-        flows in prop::collection::vec((0usize..24, 0usize..24, 1u32..1_000, 0u32..3), 1..48),
+        (capacities, flows) in links_and_flows(),
         tolerance in prop::sample::select(vec![0.0, 0.05]),
         part in 0u64..110,
     ) {
-        let capacity: Vec<f64> = capacities.iter().map(|&c| f64::from(c) / 8.0).collect();
-        let mut pool = Pool::default();
-        for (lane, &(one, other, bytes, slot)) in (0..).zip(&flows) {
-            let (one, other) = (one % capacity.len(), other % capacity.len());
-            let links = [one as u32, other as u32].into_iter().take(1 + usize::from(one != other));
-            pool.push(links, f64::from(bytes), Tag { slot, lane });
-        }
-        let all: Vec<u32> = (0..pool.len() as u32).collect();
         let (mut scratch, mut desk) = (Scratch::default(), Desk::new(tolerance));
         let mut plan = Plan::default();
-        let planned = begun(&pool, &all, &capacity);
+        let planned = random((&capacities, &flows), 0, Time::ZERO, |track| track);
         let quiet = planned.quiet_until(&mut Vec::new());
         plan.begin_as(&planned);
         let solves = desk.plan(&mut plan);
@@ -161,6 +152,12 @@ proptest! {
 /// Of a random flow: its links, bytes and track.
 type Random = (usize, usize, u32, u32);
 
+/// Capacities of some links, and flows over them.
+fn links_and_flows() -> impl Strategy<Value = (Vec<u32>, Vec<Random>)> {
+    let flow = (0usize..24, 0usize..24, 1u32..1_000, 0u32..3);
+    (prop::collection::vec(1u32..20, 3..24), prop::collection::vec(flow, 1..48))
+}
+
 /// A component of random flows over links from `first` on, which begins at `now`; flows are on the track that
 /// `slot` says.
 fn random(
@@ -189,8 +186,7 @@ proptest! {
     /// What came before is told as if it were planned anew: at another time, of other links, on other tracks.
     #[test]
     fn what_comes_again_is_what_is_planned_anew(
-        capacities in prop::collection::vec(1u32..20, 3..24),
-        flows in prop::collection::vec((0usize..24, 0usize..24, 1u32..1_000, 0u32..3), 1..48),
+        (capacities, flows) in links_and_flows(),
         tolerance in prop::sample::select(vec![0.0, 0.05]),
         others in 0u32..200,
         later in 0u64..1 << 40,

@@ -94,6 +94,8 @@ proptest! {
                 prop_assert!(done.len() > gone, "an end without a flow");
                 gone = done.len();
                 component.solve(&mut scratch);
+                let noted = component.given.from.len();
+                prop_assert!(noted <= component.serving.len(), "notes pile up");
                 component.drain_into(&mut pool);
                 let mut anew = filled(&pool, &capacity, now);
                 anew.solve(&mut scratch);
