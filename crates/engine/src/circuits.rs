@@ -131,6 +131,19 @@ impl Circuits {
         })
     }
 
+    /// Takes over what others have changed since `before`, of links that have not changed here.
+    pub(crate) fn absorb(&mut self, other: &Circuits, before: &Circuits) {
+        for at in 0..self.to.len() {
+            if other.to[at] != before.to[at] {
+                self.to[at] = other.to[at];
+            }
+            if other.from[at] != before.from[at] {
+                self.from[at] = other.from[at];
+            }
+            self.dark_until[at] = self.dark_until[at].max(other.dark_until[at]);
+        }
+    }
+
     /// Breaks and heals links.
     pub(crate) fn change(&mut self, down: &[LinkId], up: &[LinkId]) {
         self.down.resize(self.to.len(), false);

@@ -25,7 +25,7 @@ pub struct Scenario<'a> {
 ///
 /// The same decision code stands behind a policy under simulation and behind the controller on
 /// hardware: a policy only translates.
-pub trait Policy {
+pub trait Policy: Send {
     /// The turn of a transfer has come: say what it sends, in phases, and which circuits are to be
     /// patched now.
     ///
@@ -99,6 +99,15 @@ pub trait Policy {
     ) -> bool {
         let _ = (task, transfer, now, path);
         false
+    }
+
+    /// Of which part of the run a task is, if any. The policy promises that transfers of different parts share no
+    /// link that [may bind](lightloom_fabric::Fabric::never_binds), and that what it answers of one does not depend
+    /// on what it is asked of another, or when. An engine may then take parts one after the other, in any order, and
+    /// `now` goes back when the next one begins; see [`Parts`](crate::Parts). It is not asked where anything breaks.
+    fn part(&self, task: TaskId) -> Option<u32> {
+        let _ = task;
+        None
     }
 
     /// Whether transfers under way are ordered anew at every incident, in place of [`Policy::displaced`].

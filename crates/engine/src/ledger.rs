@@ -673,6 +673,8 @@ impl<'a> Ledger<'a> {
             let first = self.outcome.end.iter().position(|&end| end == Time::MAX).unwrap_or(0);
             return Err(EngineError::Stalled { now, left: self.left, total, first: first as u32 });
         }
+        // Parts go one after the other, and at one instant in any order.
+        self.outcome.reconfigurations.sort_by_key(|change| (change.at, change.task));
         self.outcome.makespan = self.outcome.end.iter().copied().max().unwrap_or(Time::ZERO);
         Ok(self.outcome)
     }
@@ -684,5 +686,6 @@ fn less(outcome: &mut Outcome, task: u32, bytes: Bytes) {
     *ordered = Bytes::new(ordered.get().saturating_sub(bytes.get()));
 }
 
+pub(crate) mod books;
 #[cfg(test)]
 mod tests;

@@ -130,6 +130,24 @@ pub struct QueueSample {
 }
 
 impl Outcome {
+    /// Adds what was measured of other tasks of the same run.
+    pub(crate) fn absorb(&mut self, other: Outcome) {
+        for (task, &start) in other.start.iter().enumerate() {
+            if start < Time::MAX {
+                (self.start[task], self.end[task]) = (start, other.end[task]);
+                (self.cause[task], self.waited[task]) = (other.cause[task], other.waited[task]);
+                self.bytes[task] = other.bytes[task];
+            }
+        }
+        let links = self.link_bytes.iter_mut().zip(&other.link_bytes);
+        links.for_each(|(own, &bytes)| *own += bytes);
+        self.reconfigurations.extend(other.reconfigurations);
+        self.flows += other.flows;
+        self.classes += other.classes;
+        self.events += other.events;
+        self.solves += other.solves;
+    }
+
     /// The tasks on the critical path, last first.
     ///
     /// ```

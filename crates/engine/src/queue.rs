@@ -67,6 +67,18 @@ impl<E, R: Ord> EventQueue<E, R> {
     pub fn push_as(&mut self, ticket: u64, at: Time, rank: R, event: E) {
         self.heap.push(Entry { at, rank, order: ticket, event });
     }
+    /// Adds all events of another queue, behind what is there at the same instant and rank.
+    pub fn append(&mut self, other: Self) {
+        let before = self.pushed;
+        let behind = |entry: Entry<E, R>| Entry { order: entry.order + before, ..entry };
+        self.heap.extend(other.heap.into_iter().map(behind));
+        self.pushed += other.pushed;
+    }
+    /// Calls each event something else.
+    pub fn rename(&mut self, name: impl Fn(E) -> E) {
+        let renamed = |entry: Entry<E, R>| Entry { event: name(entry.event), ..entry };
+        self.heap = std::mem::take(&mut self.heap).into_iter().map(renamed).collect();
+    }
     /// Takes the earliest event.
     pub fn pop(&mut self) -> Option<(Time, E)> {
         self.heap.pop().map(|entry| (entry.at, entry.event))

@@ -54,6 +54,17 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
+    /// Takes over others; their tracks are called so much more from now on.
+    pub fn absorb(&mut self, other: Transfers) -> u32 {
+        let (transfers, tracks) = (self.transfers.len() as u32, self.tracks.len() as u32);
+        self.transfers.extend(other.transfers);
+        self.free.extend(other.free.iter().map(|slot| slot + transfers));
+        let moved = |track: Track| Track { transfer: track.transfer + transfers, ..track };
+        self.tracks.extend(other.tracks.into_iter().map(moved));
+        self.free_tracks.extend(other.free_tracks.iter().map(|track| track + tracks));
+        tracks
+    }
+
     /// A slot for a task's transfer, and its orders, still empty.
     pub fn open(&mut self, task: u32) -> (u32, &mut Orders) {
         let slot = self.free.pop().unwrap_or_else(|| {

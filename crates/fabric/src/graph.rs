@@ -671,4 +671,26 @@ impl Fabric {
     pub fn never_binds(&self, link: LinkId) -> bool {
         self.redundant[link.index()]
     }
+
+    /// Whether only links inside servers and of their NICs to switches may bind, so that what some servers send
+    /// each other over switches holds up nothing between others.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let cluster = Cluster::of(64, 8);
+    /// let at_servers = |spec| build(&cluster, &spec, 1, &[]).unwrap().binds_at_servers();
+    /// let rate = BitRate::from_gbps(400);
+    /// assert!(at_servers(FabricSpec::fat_tree(rate, Time::from_us(1))));
+    /// let tapered = ClosSpec { oversubscription: 3.0, ..ClosSpec::new(rate, Time::from_us(1)) };
+    /// assert!(!at_servers(FatTree(tapered).into()));
+    /// let torus = TorusSpec::new(&[8], rate, Time::from_us(1));
+    /// assert!(!at_servers(torus.into())); // what passes a server is in its way
+    /// ```
+    pub fn binds_at_servers(&self) -> bool {
+        let own = |link: &Link| {
+            link.class.is_inside() || matches!(link.class, LinkClass::Host | LinkClass::Circuit)
+        };
+        self.links.iter().zip(&self.redundant).all(|(link, &redundant)| redundant || own(link))
+    }
 }

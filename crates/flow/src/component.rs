@@ -107,6 +107,13 @@ impl Component {
     pub fn links(&self) -> &[u32] {
         &self.names
     }
+    /// Tracks are called so much more from now on.
+    pub fn rename(&mut self, tracks: u32) {
+        self.tag.iter_mut().for_each(|tag| tag.slot += tracks);
+        if let Some(members) = &mut self.members_of {
+            members.track += tracks;
+        }
+    }
     pub fn live(&self) -> usize {
         self.live
     }

@@ -18,6 +18,7 @@
 //! fairness on random instances.
 
 mod alone;
+mod apart;
 mod circuits;
 mod component;
 mod crew;
@@ -32,7 +33,6 @@ pub use alone::Alone;
 
 use lightloom_engine::{Engine, EngineError, Observer, Outcome, Policy, Scenario};
 use refinement::Worthwhile;
-use run::Run;
 
 /// The flow engine and its knobs.
 ///
@@ -63,7 +63,7 @@ impl Engine for FlowEngine {
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
         let exact = (self.tolerance, self.threads, Worthwhile::USUAL);
-        Run::new(exact, scenario, policy, observer).complete()
+        apart::run(exact, scenario, policy, observer)
     }
 }
 

@@ -78,6 +78,16 @@ impl Colours {
         Colours { worthwhile, of: vec![0; links], heard: vec![0; links] }
     }
 
+    /// The colour of each link.
+    pub fn into_colours(self) -> Vec<u64> {
+        self.of
+    }
+
+    /// A link that carries classes is of this colour.
+    pub fn keep(&mut self, link: usize, colour: u64) {
+        self.of[link] = colour;
+    }
+
     /// The classes of a phase, if there are few, and all its links are `free`.
     pub fn part(
         &mut self,

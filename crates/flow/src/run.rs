@@ -13,6 +13,7 @@ use lightloom_engine::{
 };
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -62,6 +63,14 @@ pub(crate) struct Pending {
 }
 
 impl Slot {
+    /// Tracks are called so much more from now on.
+    pub fn rename(&mut self, tracks: u32) {
+        self.plan.rename(tracks);
+        if let Some(component) = &mut self.steps {
+            component.rename(tracks);
+        }
+    }
+
     /// The links it uses, by the fabric's numbers.
     pub fn links(&self) -> &[u32] {
         self.steps.as_ref().map_or(self.plan.links(), |component| component.links())
@@ -109,6 +118,12 @@ pub(crate) struct Run<'a> {
     /// Whether components have been taken apart at this instant that were not over.
     pub(crate) disturbed: bool,
     pub(crate) done: Vec<Done>,
+    /// What ends a part, and when the part that goes by itself may come to it.
+    pub(crate) fence: &'a [bool],
+    pub(crate) fence_at: Time,
+    /// That part, and, where assertions are compiled, the part of each link that it may have held back.
+    pub(crate) part: usize,
+    pub(crate) owners: HashMap<u32, usize>,
 }
 
 impl<'a> Run<'a> {
@@ -147,14 +162,23 @@ impl<'a> Run<'a> {
             settling: false,
             disturbed: false,
             done: Vec::new(),
+            fence: &[],
+            fence_at: Time::MAX,
+            part: 0,
+            owners: HashMap::new(),
         }
     }
 
+    /// The run begins, all of it.
+    pub(crate) fn begin_all(&mut self) -> Result<(), EngineError> {
+        self.ledger.begin();
+        self.keep_up(Time::ZERO)?;
+        self.settle(Time::ZERO)
+    }
+
+    /// Goes on to the end.
     pub(crate) fn complete(mut self) -> Result<Outcome, EngineError> {
         let mut now = Time::ZERO;
-        self.ledger.begin();
-        self.keep_up(now)?;
-        self.settle(now)?;
         while let Some((at, event)) = self.queue.pop() {
             now = at;
             self.handle(event, now)?;
@@ -167,7 +191,7 @@ impl<'a> Run<'a> {
         self.ledger.close(now)
     }
 
-    fn handle(&mut self, event: Event, now: Time) -> Result<(), EngineError> {
+    pub(crate) fn handle(&mut self, event: Event, now: Time) -> Result<(), EngineError> {
         if let Event::Planned { component, version } = event {
             if self.slots[component as usize].version == version {
                 self.receive(component);
@@ -196,6 +220,7 @@ impl<'a> Run<'a> {
 
     /// Gives something back to the ledger when it is due.
     pub(crate) fn await_due(&mut self, wake: Wake, now: Time) {
+        self.heed_fence(wake);
         let (ticket, known) = (self.queue.ticket(), Known::since(now, self.settling));
         self.queue.push_as(ticket, wake.at, known, Event::Due(wake.due));
     }
@@ -244,6 +269,10 @@ impl<'a> Run<'a> {
         let from = self.pool.links.len();
         self.pool.push(self.links.binding(links), remaining, tag);
         for &link in &self.pool.links[from..] {
+            if cfg!(debug_assertions) && !self.fence.is_empty() {
+                let owner = *self.owners.entry(link).or_insert(self.part);
+                assert_eq!(owner, self.part, "the policy keeps parts apart: {link}");
+            }
             let component = self.component_of[link as usize];
             mark(&mut self.slots, &mut self.dissolving, component);
         }

@@ -176,7 +176,12 @@ impl Run<'_> {
         let slot = &mut self.slots[id as usize];
         if plan.pays(self.disturbed) {
             slot.plan.begin_as(plan);
-            if many && !self.crew.is_empty() && plan.flows() >= WORTH_THREADS {
+            // A part that goes by itself has nothing else to do meanwhile.
+            if many
+                && self.fence.is_empty()
+                && !self.crew.is_empty()
+                && plan.flows() >= WORTH_THREADS
+            {
                 return self.hand_out(id, now);
             }
             self.ledger.outcome.solves += self.desk.plan(&mut slot.plan);

@@ -1,8 +1,8 @@
 //! Phases computed by classes of flows that are alike, against flow by flow.
 
 use crate::alone::Alone;
+use crate::apart;
 use crate::refinement::Worthwhile;
-use crate::run::Run;
 use lightloom_engine::conformance::{Graph, RATE, Script, Work, leaf_spine};
 use lightloom_engine::{Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, TaskId};
 use lightloom_fabric::{
@@ -31,7 +31,7 @@ impl Engine for Looking {
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
         let worthwhile = Worthwhile { flows: self.flows, alike: self.alike };
-        Run::new((self.tolerance, self.threads, worthwhile), scenario, policy, observer).complete()
+        apart::run((self.tolerance, self.threads, worthwhile), scenario, policy, observer)
     }
 }
 

@@ -19,13 +19,13 @@ use crate::failures::Moved;
 use lightloom_workload::{Copies, Gating, MatrixId, Placement};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Copies that were counted, by matrix and by how ranks lie on servers.
 #[derive(Default)]
 pub(crate) struct Counted {
     layouts: Vec<Vec<u32>>,
-    copies: HashMap<(MatrixId, usize), Rc<Copies>>,
+    copies: HashMap<(MatrixId, usize), Arc<Copies>>,
 }
 
 /// How copies are merged.
@@ -102,10 +102,10 @@ impl Merging {
         id: MatrixId,
         tokens: Option<&[u32]>,
         servers: Vec<u32>,
-    ) -> Rc<Copies> {
+    ) -> Arc<Copies> {
         let merged = "only a gating that merges copies is asked";
         if let Some(tokens) = tokens {
-            return Rc::new(gating.copies_of(tokens, &servers).expect(merged));
+            return Arc::new(gating.copies_of(tokens, &servers).expect(merged));
         }
         let Counted { layouts, copies } = &mut *self.counted.borrow_mut();
         let layout = match layouts.iter().position(|known| *known == servers) {
@@ -115,8 +115,8 @@ impl Merging {
                 layouts.len() - 1
             }
         };
-        let count = || Rc::new(gating.copies(id, &layouts[layout]).expect(merged));
-        Rc::clone(copies.entry((id, layout)).or_insert_with(count))
+        let count = || Arc::new(gating.copies(id, &layouts[layout]).expect(merged));
+        Arc::clone(copies.entry((id, layout)).or_insert_with(count))
     }
 
     /// What copies came to, of all that were counted: tokens of a rank, and how many servers, other servers

@@ -23,6 +23,8 @@ pub(crate) struct Sender<'a> {
     pub records: Vec<DemandRecord>,
     /// All-to-alls between servers by what carried them.
     pub carried: BTreeMap<&'static str, u64>,
+    /// Whether replicas have nothing to do with one another but for sums of gradients.
+    apart: bool,
 }
 
 impl<'a> Sender<'a> {
@@ -36,7 +38,11 @@ impl<'a> Sender<'a> {
     ) -> Self {
         let packets = matches!(spec.engine, EngineSpec::Packet(_));
         let shares = fabric.shares() && !packets && !health.matters();
-        let demand = Demand::new(placement, gating, fabric.cluster().gpus_per_server);
+        let per_server = fabric.cluster().gpus_per_server;
+        let demand = Demand::new(placement, gating, per_server);
+        // No server is of two replicas then.
+        let own = placement.degrees().block_size() % per_server == 0;
+        let apart = own && medium.stays_between() && fabric.binds_at_servers();
         Sender {
             graph,
             state: State { fabric, demand, health, shares },
@@ -46,6 +52,7 @@ impl<'a> Sender<'a> {
             medium,
             records: Vec::new(),
             carried: BTreeMap::new(),
+            apart,
         }
     }
 
@@ -54,6 +61,7 @@ impl<'a> Sender<'a> {
     pub fn place(&mut self, gpus: Vec<u32>) {
         self.seed = self.seed.wrapping_add(gpus.first().copied().unwrap_or(0).into());
         self.state.demand.moved = Moved::placed(gpus);
+        self.apart = false; // servers are another's, too
     }
 
     /// A key for the hash that picks paths: every transfer hashes anew, as new queue pairs would.
@@ -237,6 +245,12 @@ impl Policy for Sender<'_> {
             return true;
         }
         self.state.health.matters() && self.state.health.divert(key, now, path)
+    }
+
+    /// Its replica, unless it is of all.
+    fn part(&self, task: TaskId) -> Option<u32> {
+        let of_all = matches!(self.graph.communication(task.0), Some(Comm::AllReduce { .. }));
+        (self.apart && !of_all).then(|| self.graph.replica[task.0 as usize])
     }
 
     fn renews(&self) -> bool {

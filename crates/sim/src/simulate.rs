@@ -280,6 +280,7 @@ impl Workload {
         };
         notes.extend(sender.copies_note(top_k));
         notes.extend(self.notes.iter().cloned());
+        sender.records.sort_by_key(|record| record.replica); // each replica's in order
         let mut tables = vec![
             tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
             with_packets(links_table(fabric, &outcome), fabric, &outcome),

@@ -115,6 +115,11 @@ impl Plan {
         self.capacity.clone_from(&other.capacity);
     }
 
+    /// Tracks are called so much more from now on.
+    pub fn rename(&mut self, tracks: u32) {
+        self.tag.iter_mut().for_each(|tag| tag.slot += tracks);
+    }
+
     /// How many flows it begins with, of twins those of one.
     pub fn flows(&self) -> usize {
         self.marks.len()

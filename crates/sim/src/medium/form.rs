@@ -168,7 +168,7 @@ pub(crate) struct Sum<'a> {
 }
 
 /// How bytes travel over a fabric.
-pub(crate) trait Medium {
+pub(crate) trait Medium: Send {
     /// Circuits that stand when the iteration begins.
     fn standing(&self) -> Vec<Patch> {
         vec![]
@@ -188,6 +188,12 @@ pub(crate) trait Medium {
     /// What a reader must know of the iteration.
     fn note(&self) -> Option<String> {
         None
+    }
+
+    /// Whether what some servers send each other passes no other server, and what is decided on it depends on
+    /// nothing that others do.
+    fn stays_between(&self) -> bool {
+        false
     }
 
     /// One flow from GPU to GPU, in the open phase.

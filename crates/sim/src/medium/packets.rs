@@ -39,6 +39,10 @@ impl Medium for Packets {
         Some(self.shape.as_ref()?.why.clone())
     }
 
+    fn stays_between(&self) -> bool {
+        true
+    }
+
     fn all_to_all(
         &mut self,
         state: &mut State<'_>,

@@ -16,11 +16,11 @@ use lightloom_fabric::{GpuId, LinkId, NicId, NodeId, ServerId};
 use lightloom_units::{Bytes, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::sync::Arc;
 
 mod design;
 
-type Paths = Rc<Vec<Vec<LinkId>>>;
+type Paths = Arc<Vec<Vec<LinkId>>>;
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "panel",
@@ -64,8 +64,8 @@ impl Panel {
         let mut paths = self.paths.borrow_mut();
         let found = paths
             .entry((a, b))
-            .or_insert_with(|| Rc::new(state.health.panel_paths(ServerId(a), ServerId(b))));
-        Rc::clone(found)
+            .or_insert_with(|| Arc::new(state.health.panel_paths(ServerId(a), ServerId(b))));
+        Arc::clone(found)
     }
 
     fn between(

@@ -258,6 +258,11 @@ impl Medium for Optical<'_> {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
+    /// A region is a block's. But circuits for sums are for all replicas.
+    fn stays_between(&self) -> bool {
+        self.rings.regions.is_empty()
+    }
+
     fn rings(
         &mut self,
         state: &State<'_>,

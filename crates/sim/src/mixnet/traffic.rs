@@ -18,10 +18,10 @@ use lightloom_workload::collective::hierarchical;
 use lightloom_workload::{Axis, Comm, Gating, Placement, TaskGraph};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Bytes that a transfer sends from a server, and to it, over packet NICs; by server.
-type Footprint = Rc<[(u32, u64, u64)]>;
+type Footprint = Arc<[(u32, u64, u64)]>;
 
 /// A region's all-to-alls, in order: begin, end, and pass.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +129,7 @@ impl<'a> Ledger<'a> {
 
     fn footprint(&mut self, comm: &Comm) -> Footprint {
         if let Some(known) = self.footprints.get(comm) {
-            return Rc::clone(known);
+            return Arc::clone(known);
         }
         let mut servers: HashMap<u32, (u64, u64)> = HashMap::new();
         let mut add = |from: u32, to: u32, bytes: u64| {
@@ -163,7 +163,7 @@ impl<'a> Ledger<'a> {
         footprint.retain(|&(server, ..)| server < known);
         footprint.sort_unstable();
         let footprint: Footprint = footprint.into();
-        self.footprints.insert(*comm, Rc::clone(&footprint));
+        self.footprints.insert(*comm, Arc::clone(&footprint));
         footprint
     }
 }

@@ -2,7 +2,7 @@
 //! a difference in `golden.txt`. After a change that is meant, copy the table that the failing test
 //! prints.
 
-use lightloom_sim::{Run, Spec, TraceCounts, Workload};
+use lightloom_sim::{Beside, Run, Spec, TraceCounts, Workload};
 use std::fmt::Write;
 
 /// 128 GPUs: two replicas of two stages, EP 8 x TP 4, so a block spans four servers of eight.
@@ -84,6 +84,29 @@ fn counts() -> Vec<u32> {
 
 fn text(fabric: &str) -> String {
     format!(r#"{{{JOB}, "engine": {FLOW}, "fabric": {fabric}}}"#)
+}
+
+/// Three replicas, which go by themselves until they sum gradients where nothing but servers' links binds.
+#[test]
+fn threads_change_nothing() {
+    let job = JOB.replace("\"dp\": 2", "\"dp\": 3").replace("\"gpus\": 128", "\"gpus\": 192");
+    let counts = counts();
+    let trace = TraceCounts { counts: &counts, shape: [5, 4, 8, 8] };
+    for (name, fabric) in fabrics() {
+        let fabric = fabric.replace("\"ports\": 16", "\"ports\": 24");
+        let text = format!(r#"{{{job}, "engine": {FLOW}, "fabric": {fabric}}}"#);
+        let spec = Spec::from_json(&text).expect("a valid spec");
+        let workload = Workload::new(&spec, trace).expect("a valid workload");
+        let run = |threads| {
+            let beside = Beside { threads, ..Beside::default() };
+            let run = workload.run_beside(&spec, beside, &mut |_| true);
+            format!("{:?}", run.expect("the run finishes"))
+        };
+        let alone = run(1);
+        for threads in [2, 3, 5] {
+            assert!(run(threads) == alone, "{name} on {threads} threads");
+        }
+    }
 }
 
 fn run(fabric: &str) -> Run {
