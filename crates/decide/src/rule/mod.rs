@@ -2,8 +2,10 @@
 //! specifications, the daemon's files, scores of predictors and the documentation read the list.
 
 mod form;
+mod recalled;
 
 pub use form::{Rule, RuleInput};
+pub use recalled::Recalled;
 
 use std::sync::Arc;
 

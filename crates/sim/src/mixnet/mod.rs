@@ -48,6 +48,7 @@ use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
 use lightloom_circuits::{Layout, PortMap, Rates, Router, assign};
 use lightloom_control::EmulatedRegion;
+use lightloom_decide::rule::Recalled;
 use lightloom_decide::{Ahead, Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy};
@@ -414,8 +415,10 @@ fn settings(
     packet_nics: u32,
     other: Option<&Arc<dyn Rule>>,
 ) -> Result<Settings, String> {
-    let named = |name: &str| {
-        rule(name).map_err(|allowed| format!("fabric.decision = \"{name}\": {allowed}"))
+    let named = |name: &str| -> Result<Arc<dyn Rule>, String> {
+        let found = rule(name);
+        let found = found.map_err(|allowed| format!("fabric.decision = \"{name}\": {allowed}"))?;
+        Ok(Arc::new(Recalled::new(found)))
     };
     Ok(Settings {
         rule: other.cloned().map_or_else(|| named(&spec.decision), Ok)?,
