@@ -5,7 +5,7 @@
 //! usual; so one answer is kept for all regions. Other questions depend on what stands, and go through.
 //! Checked: the same answers, for questions that come once or often.
 
-use super::{Rule, RuleInput};
+use super::form::{Rule, RuleInput};
 use lightloom_circuits::{CircuitCounts, Prospect};
 use lightloom_units::Time;
 use lightloom_units::kind::Kind;
@@ -90,7 +90,9 @@ fn question(input: &RuleInput<'_>) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::rules;
+    use crate::rule::algorithm_1::Algorithm1;
+    use crate::rule::matchings::Matchings;
+    use crate::rule::timed::Timed;
     use lightloom_circuits::{Rates, ServerDemand};
     use proptest::prelude::*;
 
@@ -99,7 +101,9 @@ mod tests {
         fn answers_are_the_rules_own(
             asked in prop::collection::vec((0usize..4, 0u32..3, any::<bool>(), 1usize..4), 1..40),
         ) {
-            for rule in rules() {
+            let rules: [Arc<dyn Rule>; 3] =
+                [Arc::new(Algorithm1), Arc::new(Matchings), Arc::new(Timed)];
+            for rule in rules {
                 let recalled = Recalled::new(Arc::clone(&rule));
                 for &(seed, port, stands, n) in &asked {
                     let bytes = (0..n * n).map(|at| ((at * 37 + seed * 11) % 23) as u64 * 1_000_003);
