@@ -50,7 +50,7 @@ pub(crate) fn run(
     };
     if others == 0 {
         let mut run = Run::new(knobs, scenario, policy, observer);
-        let rest = run.take_parts(&threads)?;
+        let rest = run.take_parts(0, &threads)?;
         run.join(rest);
         return run.complete();
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(
                     let mut policy = Shared(policy);
                     let alone = (knobs.0, 1, worthwhile);
                     let mut run = Run::new(alone, scenario, &mut policy, &mut teller);
-                    let rest = run.take_parts(threads);
+                    let rest = run.take_parts(nth + 1, threads);
                     let left = rest.map(|rest| run.leave(rest));
                     if left.is_err() {
                         threads.over.store(true, Ordering::Relaxed);
@@ -79,7 +79,7 @@ pub(crate) fn run(
             .collect();
         let (mut policy, mut heard) = (Shared(policy), Heard { observer, told, threads });
         let mut run = Run::new(knobs, scenario, &mut policy, &mut heard);
-        let mut rest = run.take_parts(threads);
+        let mut rest = run.take_parts(0, threads);
         while rest.is_ok() && !of_others.iter().all(|other| other.is_finished()) {
             thread::park_timeout(Duration::from_millis(50));
             if let Err(error) = run.ledger.ask(Time::ZERO) {
@@ -114,6 +114,16 @@ struct Threads<'a> {
     finished: Vec<AtomicUsize>,
     /// Whether all are to stop.
     over: AtomicBool,
+}
+
+impl Threads<'_> {
+    /// The number of the next part for thread `nth`, which has `taken` so many; in tests each takes some.
+    fn take(&self, nth: usize, taken: usize) -> usize {
+        match cfg!(test) {
+            true => nth + taken * (self.finished.len() + 1),
+            false => self.next.fetch_add(1, Ordering::Relaxed),
+        }
+    }
 }
 
 /// Tells the first thread's observer.
@@ -192,12 +202,12 @@ struct Left {
 }
 
 impl<'a> Run<'a> {
-    /// Takes parts that nobody has taken, each up to its fence.
-    fn take_parts(&mut self, threads: &Threads<'a>) -> Result<Rest, EngineError> {
+    /// On thread `nth`: takes parts that nobody has taken, each up to its fence.
+    fn take_parts(&mut self, nth: usize, threads: &Threads<'a>) -> Result<Rest, EngineError> {
         self.fence = &threads.parts.fence;
         let mut rest = Rest::new();
         loop {
-            let part = threads.next.fetch_add(1, Ordering::Relaxed);
+            let part = threads.take(nth, rest.len());
             let Some(first) = threads.parts.first.get(part) else { break };
             self.part = part;
             self.up_to_fence(first)?;
