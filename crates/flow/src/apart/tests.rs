@@ -83,7 +83,8 @@ fn does() -> impl Strategy<Value = Does> {
     prop_oneof![2 => sum(), 1 => joins]
 }
 
-/// The tasks of some parts, one after the other, then what all wait for, and what comes then.
+/// The tasks of some parts, two at a time, each after the last but one; then what all wait for, and what comes
+/// then.
 #[derive(Clone, Debug)]
 struct Job {
     parts: Vec<Vec<Does>>,
@@ -111,25 +112,33 @@ impl Job {
     fn build(&self, fabric: &Fabric) -> Built {
         let (mut work, mut edges, mut part) = (Vec::new(), Vec::new(), Vec::new());
         let mut script = Script::default();
-        let mut add = |does: &Does, of: Option<u32>| {
+        let mut add = |does: &Does, of: Option<u32>, at: usize| {
             part.push(of);
-            work.push(script_of(fabric, does, of, &mut script));
+            // What runs beside one another joins other ports.
+            let does = match *does {
+                Does::Joins { nic, dark, bytes } => {
+                    Does::Joins { nic: [nic % 2, 2][at % 2], dark, bytes }
+                }
+                ref other => other.clone(),
+            };
+            work.push(script_of(fabric, &does, of, &mut script));
             work.len() as u32 - 1
         };
         let mut chains: Vec<Vec<u32>> = Vec::new();
         for (of, tasks) in (0..).zip(&self.parts) {
-            let chain: Vec<u32> = tasks.iter().map(|does| add(does, Some(of))).collect();
-            edges.extend(chain.windows(2).map(|two| (two[0], two[1])));
+            let tasks = tasks.iter().enumerate();
+            let chain: Vec<u32> = tasks.map(|(at, does)| add(does, Some(of), at)).collect();
+            edges.extend(chain.windows(3).map(|three| (three[0], three[2])));
             chains.push(chain);
         }
-        let sums: Vec<u32> = self.sums.iter().map(|(_, does)| add(does, None)).collect();
+        let sums: Vec<u32> = self.sums.iter().map(|(_, does)| add(does, None, 0)).collect();
         for (&sum, (back, _)) in sums.iter().zip(&self.sums) {
             let before = |chain: &Vec<u32>| chain[chain.len() - 1 - back % chain.len()];
             edges.extend(chains.iter().map(|chain| (before(chain), sum)));
         }
         for (of, does) in (0..).zip(&self.after).take(chains.len()) {
-            let task = add(does, Some(of));
-            edges.push((*chains[of as usize].last().expect("not empty"), task));
+            let task = add(does, Some(of), 0);
+            edges.extend(chains[of as usize].iter().rev().take(2).map(|&before| (before, task)));
             edges.extend(sums.iter().map(|&sum| (sum, task)));
         }
         Built { graph: Graph::new(work, edges), policy: Parted { script, part } }
