@@ -100,6 +100,23 @@ def test_an_exception_of_the_function_is_raised() -> None:
         lightloom.simulate(job(), decision=broken)
 
 
+def test_threads_that_take_replicas_ask_the_function_too() -> None:
+    three = Scenario.preset("mixtral-8x7b", gpus=3 * 128, fabric="mixnet").with_(
+        **{"training.micro_batches": 2, "model.layers": 4, "fabric.hysteresis": False}
+    )
+    alone = lightloom.simulate(three, decision=neighbours)
+    for threads in (2, 3, 5):
+        run = lightloom.simulate(three, decision=neighbours, threads=threads)
+        assert run.tasks.equals(alone.tasks)
+        assert run.links.equals(alone.links)
+
+    def broken(demand, standing, ports, rates):
+        raise ZeroDivisionError("a cell's mistake")
+
+    with pytest.raises(ZeroDivisionError, match="a cell's mistake"):
+        lightloom.simulate(three, decision=broken, threads=3)
+
+
 def test_a_fabric_without_decisions_refuses_one() -> None:
     plain = Scenario.preset("mixtral-8x7b", gpus=128, fabric="fat-tree")
     with pytest.raises(InputError, match=r'fabric\.kind = "fat-tree" chooses no circuits'):
