@@ -46,7 +46,7 @@ impl Parts {
             (0..of.len() as u32).filter(|&t| of[t as usize] != NONE).collect();
         by_part.sort_by_key(|&task| of[task as usize]); // stable
         let mut fence = vec![false; of.len()];
-        // Of a task of no part: for how many parts it waits, and for which last; NONE if it waits for one of no part.
+        // Of a task of no part: for how many parts it waits, and for which last.
         let mut waits = vec![(0u32, NONE); of.len()];
         let mut first = Vec::new();
         for tasks_of in by_part.chunk_by(|&a, &b| of[a as usize] == of[b as usize]) {

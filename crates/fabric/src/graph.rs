@@ -682,6 +682,7 @@ impl Fabric {
     /// let at_servers = |spec| build(&cluster, &spec, 1, &[]).unwrap().binds_at_servers();
     /// let rate = BitRate::from_gbps(400);
     /// assert!(at_servers(FabricSpec::fat_tree(rate, Time::from_us(1))));
+    /// assert!(at_servers(FabricSpec::mixnet(6, rate, Time::from_us(1))));
     /// let tapered = ClosSpec { oversubscription: 3.0, ..ClosSpec::new(rate, Time::from_us(1)) };
     /// assert!(!at_servers(FatTree(tapered).into()));
     /// let torus = TorusSpec::new(&[8], rate, Time::from_us(1));

@@ -1,7 +1,7 @@
 //! Parts of a run that have nothing to do with one another ([`Parts`]), as the replicas of a job: one after the
 //! other, each up to the instant at which something of it ends that a task of no part waits for.
 //!
-//! What a run touches is then what one part touches, and stays in caches. Several threads may each take the next
+//! What a run touches from one event to the next is then what one part touches. Several threads may each take the next
 //! part, with books and components of their own; they ask one policy, in turns. From the fences on all
 //! go together, on one thread, with what each part left to come, in the order of parts. So a run gives the same
 //! for any number of threads; and the same as without parts, but for events of one picosecond and of
@@ -63,9 +63,8 @@ pub(crate) fn run(
                 let mut teller = Teller { tell: tell.clone(), batch: vec![], nth, threads };
                 let lead = lead.clone();
                 scope.spawn(move || {
-                    let (_, _, worthwhile) = knobs;
-                    let mut policy = Shared(policy);
-                    let alone = (knobs.0, 1, worthwhile);
+                    let (tolerance, _, worthwhile) = knobs;
+                    let (alone, mut policy) = ((tolerance, 1, worthwhile), Shared(policy));
                     let mut run = Run::new(alone, scenario, &mut policy, &mut teller);
                     let rest = run.take_parts(nth + 1, threads);
                     let left = rest.map(|rest| run.leave(rest));
@@ -97,8 +96,9 @@ pub(crate) fn run(
             return Err(error.clone());
         }
         let mut rest = rest?;
-        for left in left {
+        for (left, finished) in left.into_iter().zip(&threads.finished) {
             run.go_on_with(left?, &mut rest);
+            finished.store(0, Ordering::Relaxed); // they are among the run's own
         }
         run.join(rest);
         run.complete()
@@ -110,7 +110,7 @@ struct Threads<'a> {
     parts: &'a Parts,
     /// The part that nobody has taken yet.
     next: AtomicUsize,
-    /// By thread but the first: tasks that have ended.
+    /// By thread but the first: tasks that have ended, until the first goes on with them.
     finished: Vec<AtomicUsize>,
     /// Whether all are to stop.
     over: AtomicBool,
@@ -179,7 +179,7 @@ impl Observer for Heard<'_> {
     fn keep_going(&mut self, finished: usize, tasks: usize, now: Time) -> bool {
         self.listen();
         let of_others = self.threads.finished.iter().map(|ended| ended.load(Ordering::Relaxed));
-        self.observer.keep_going((finished + of_others.sum::<usize>()).min(tasks), tasks, now)
+        self.observer.keep_going(finished + of_others.sum::<usize>(), tasks, now)
     }
 }
 
@@ -299,9 +299,7 @@ fn renamed_event(event: Event, renamed: Renamed, slots: u32) -> Event {
         Event::Drained { component, version } => {
             Event::Drained { component: component + slots, version }
         }
-        Event::Planned { component, version } => {
-            Event::Planned { component: component + slots, version }
-        }
+        Event::Planned { .. } => unreachable!("other threads make their plans themselves"),
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Events between two questions to the observer whether to go on.
-const CHECK_EVERY: u64 = 8192;
+const CHECK_EVERY: u64 = if cfg!(test) { 64 } else { 8192 };
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {

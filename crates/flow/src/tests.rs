@@ -126,7 +126,7 @@ fn orders(fabric: &Fabric, phases: &[Pattern]) -> Orders {
 
 /// What an observer may see: how many flows of each task ended at which time.
 #[derive(Default)]
-struct Ends(Vec<(u32, u64, Time, Time)>);
+pub(crate) struct Ends(pub Vec<(u32, u64, Time, Time)>);
 
 impl Observer for Ends {
     fn flow_finished(&mut self, task: TaskId, bytes: Bytes, start: Time, end: Time) {
@@ -153,7 +153,7 @@ fn run(engine: &Looking, fabric: &Fabric, jobs: &[(u64, Vec<Pattern>)]) -> (Outc
 
 /// The same but for rounding: rates change at whole picoseconds, so that each end before may have made it up
 /// to one later.
-fn near(a: Time, b: Time) -> bool {
+pub(crate) fn near(a: Time, b: Time) -> bool {
     let apart = a.max(b) - a.min(b);
     apart.ps() as f64 <= 1e-9 * a.ps() as f64 + 64.0
 }

@@ -2,6 +2,7 @@
 
 use super::run;
 use crate::refinement::Worthwhile;
+use crate::tests::{Ends, near};
 use lightloom_engine::conformance::{Graph, RATE, Script, Work, mixnet};
 use lightloom_engine::{
     EngineError, Observer, Orders, Outcome, Patch, Patches, Policy, Scenario, Silent, TaskId,
@@ -189,15 +190,6 @@ fn script_of(fabric: &Fabric, does: &Does, of: Option<u32>, script: &mut Script)
     Work::Send(script.transfers.len() as u32 - 1)
 }
 
-#[derive(Default)]
-struct Ends(Vec<(u32, u64, Time, Time)>);
-
-impl Observer for Ends {
-    fn flow_finished(&mut self, task: TaskId, bytes: Bytes, start: Time, end: Time) {
-        self.0.push((task.0, bytes.get(), start, end));
-    }
-}
-
 type Ended = (Outcome, Vec<(u32, u64, Time, Time)>);
 
 fn run_on(
@@ -210,11 +202,6 @@ fn run_on(
     let outcome = run((0.0, threads, Worthwhile::USUAL), &scenario, policy, &mut ends)?;
     ends.0.sort_unstable();
     Ok((outcome, ends.0))
-}
-
-/// The same but for rounding to whole picoseconds.
-fn near(a: Time, b: Time) -> bool {
-    (a.max(b) - a.min(b)).ps() as f64 <= 1e-9 * a.ps() as f64 + 64.0
 }
 
 proptest! {
@@ -283,11 +270,37 @@ impl Observer for Enough {
     }
 }
 
+/// An observer of a run that comes further and further, and not beyond its end.
+struct Steady(usize);
+
+impl Observer for Steady {
+    fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
+        assert!((self.0..=tasks).contains(&finished), "{finished} of {tasks} after {}", self.0);
+        self.0 = finished;
+        true
+    }
+}
+
+#[test]
+fn what_has_ended_counts_once() {
+    let fabric = regions(4);
+    for threads in [1, 2, 3, 4] {
+        // Half of each part comes after its fence.
+        let job = Job { sums: vec![(300, Does::Computes(1))], ..plain(4, 601) };
+        let Built { graph, mut policy } = job.build(&fabric);
+        let scenario =
+            Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
+        let (knobs, mut steady) = ((0.0, threads, Worthwhile::USUAL), Steady(0));
+        run(knobs, &scenario, &mut policy, &mut steady).expect("it ends");
+        assert!(steady.0 > 4 * 590, "it was asked after the fences, too");
+    }
+}
+
 #[test]
 fn a_run_in_parts_can_be_interrupted() {
     let fabric = regions(4);
     for threads in [1, 2, 3] {
-        let Built { graph, mut policy } = plain(4, 9_001).build(&fabric);
+        let Built { graph, mut policy } = plain(4, 601).build(&fabric);
         let scenario =
             Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
         let knobs = (0.0, threads, Worthwhile::USUAL);
