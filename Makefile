@@ -22,7 +22,7 @@ demo: build ## build into .venv and compare five fabrics for Mixtral 8x7B on 1,0
 	$(BIN)/lightloom compare mixtral-8x7b --gpus 1024 --out $(DEMO_OUT) --force
 
 tools-rust:
-	@command -v cargo >/dev/null || { echo "missing: cargo (install Rust with your package manager or rustup, 1.85 or later)"; exit 1; }
+	@command -v cargo >/dev/null || { echo "missing: cargo (install Rust with your package manager or rustup, 1.89 or later)"; exit 1; }
 	@command -v cc >/dev/null || { echo "missing: cc, which cargo links with (on Debian: apt-get install gcc)"; exit 1; }
 
 tools: tools-rust

@@ -80,10 +80,10 @@ pub fn around(working: &impl Working, from: u32, to: u32, wish: Wish) -> Option<
         return None;
     }
     let stranded = |server| working.packet_nics(server).is_empty();
-    if stranded(from) || stranded(to) {
-        if let Some(passage) = beside(working, from, to, wish.salt) {
-            return Some(vec![passage]);
-        }
+    if (stranded(from) || stranded(to))
+        && let Some(passage) = beside(working, from, to, wish.salt)
+    {
+        return Some(vec![passage]);
     }
     // By whom each end is on packet switches, and the circuit to there.
     let (out, into) = (reach(working, from, wish.salt), reach(working, to, wish.salt));

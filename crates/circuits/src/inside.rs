@@ -82,10 +82,10 @@ impl Inside {
         let (n, degree) = (matching.servers(), matching.degree());
         let mut ports = Ports::dark(n as u32, degree as u32);
         for (server, port) in (0..n).flat_map(|s| (0..degree).map(move |port| (s, port))) {
-            if let Some((peer, at)) = matching.peer(server, port) {
-                if usize::from(at) == port {
-                    ports.join(server as u32, peer.into(), port as u32);
-                }
+            if let Some((peer, at)) = matching.peer(server, port)
+                && usize::from(at) == port
+            {
+                ports.join(server as u32, peer.into(), port as u32);
             }
         }
         ports

@@ -86,10 +86,10 @@ impl<'a> Search<'a> {
         let mut gives = self.next_gives(a, None);
         while let Some(c) = gives {
             if let Some(c) = c {
-                if let Some(score) = self.leaving(a, c) {
-                    if leave.is_none_or(|(least, _)| lower(score, least)) {
-                        leave = Some((score, c));
-                    }
+                if let Some(score) = self.leaving(a, c)
+                    && leave.is_none_or(|(least, _)| lower(score, least))
+                {
+                    leave = Some((score, c));
                 }
                 self.change(a, c, false);
             }
@@ -149,10 +149,10 @@ impl<'a> Search<'a> {
                         self.change(c, d, true);
                     }
                     let score = self.score(a, own, [Some(b), c, d.filter(|_| d != c)]);
-                    if let Some(score) = score {
-                        if best.is_none_or(|(least, _)| lower(score, least)) {
-                            *best = Some((score, Move { b, c, d, join }));
-                        }
+                    if let Some(score) = score
+                        && best.is_none_or(|(least, _)| lower(score, least))
+                    {
+                        *best = Some((score, Move { b, c, d, join }));
                     }
                     if let (Some(c), Some(d), true) = (c, d, join) {
                         self.change(c, d, false);

@@ -200,14 +200,15 @@ impl<P: Peer> Bench<P> {
     }
 
     fn carry_to_driver(&mut self, mut bytes: Vec<u8>) {
-        if let Some(chance) = &mut self.garble {
-            if chance.below(3) == 0 && !bytes.is_empty() {
-                let at = chance.below(bytes.len());
-                match chance.below(3) {
-                    0 => bytes[at] ^= 1 << chance.below(8),
-                    1 => drop(bytes.remove(at)),
-                    _ => bytes.insert(at, b" ,;<\n\"&0"[chance.below(8)]),
-                }
+        if let Some(chance) = &mut self.garble
+            && chance.below(3) == 0
+            && !bytes.is_empty()
+        {
+            let at = chance.below(bytes.len());
+            match chance.below(3) {
+                0 => bytes[at] ^= 1 << chance.below(8),
+                1 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, b" ,;<\n\"&0"[chance.below(8)]),
             }
         }
         for piece in bytes.chunks(self.piece) {

@@ -99,10 +99,10 @@ impl Workload {
             let compute = marks.compute;
             enough.then(|| Outline { about: None, least, compute, ..Outline::default() })
         };
-        if let Some(inside) = marks.inside.get() {
-            if let Some(outline) = short(marks.least(&self.graph, rates, inside)) {
-                return Ok(outline);
-            }
+        if let Some(inside) = marks.inside.get()
+            && let Some(outline) = short(marks.least(&self.graph, rates, inside))
+        {
+            return Ok(outline);
         }
         let kind = spec.fabric.kind();
         // Where no all-to-all leaves a server, nothing beside one is to be expected.

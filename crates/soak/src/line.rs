@@ -201,19 +201,19 @@ impl Line {
 
     /// The next bytes arrive at the switch.
     pub fn reaches_switch(&mut self, now: Time, number: u64) {
-        if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number) {
-            if let Some(bytes) = stream.up.pop_front() {
-                self.server.receive(now, stream.session, &bytes);
-            }
+        if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number)
+            && let Some(bytes) = stream.up.pop_front()
+        {
+            self.server.receive(now, stream.session, &bytes);
         }
     }
 
     /// The next bytes arrive at the controller.
     pub fn reaches_driver(&mut self, now: Time, number: u64) {
-        if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number) {
-            if let Some(bytes) = stream.down.pop_front() {
-                self.driver.receive(now, &bytes);
-            }
+        if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number)
+            && let Some(bytes) = stream.down.pop_front()
+        {
+            self.driver.receive(now, &bytes);
         }
     }
 

@@ -103,10 +103,10 @@ impl Plane {
 
     /// What is in flight over this port has arrived, or is lost.
     pub fn lose(&mut self, port: u16) {
-        if self.flying[usize::from(port)].take().is_some() {
-            if let Some(runtime) = &mut self.runtime {
-                runtime.landed(port);
-            }
+        if self.flying[usize::from(port)].take().is_some()
+            && let Some(runtime) = &mut self.runtime
+        {
+            runtime.landed(port);
         }
     }
 

@@ -44,10 +44,10 @@ pub(super) fn prove(p: &Scaled, known: f64, programs: usize) -> Proven {
         for set in 1..1u64 << p.k {
             let mut pattern = vec![set];
             pattern.extend_from_slice(&doll);
-            if let Some(timing) = search.solver.time(&part, &pattern, known) {
-                if timing.completion < known {
-                    (known, at) = (timing.completion, pattern);
-                }
+            if let Some(timing) = search.solver.time(&part, &pattern, known)
+                && timing.completion < known
+            {
+                (known, at) = (timing.completion, pattern);
             }
         }
         // Half of what is left; where planes are merged, half of all is kept for the whole.

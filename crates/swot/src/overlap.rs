@@ -101,12 +101,11 @@ impl Effort {
 pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
     let mut best = lockstep(problem);
     // Where every plane is set for free, so are those of one-shot.
-    if problem.initial().iter().all(|held| *held == Held::Free) {
-        if let Ok(preset) = one_shot(problem) {
-            if preset.completion_ps < best.completion_ps {
-                best = preset;
-            }
-        }
+    if problem.initial().iter().all(|held| *held == Held::Free)
+        && let Ok(preset) = one_shot(problem)
+        && preset.completion_ps < best.completion_ps
+    {
+        best = preset;
     }
     let bound_ps = unswitched(problem);
     if best.completion_ps <= bound_ps {
@@ -314,10 +313,10 @@ impl Search<'_> {
                 }
                 *left -= 1;
                 let cutoff = better.as_ref().map_or(time, |b| b.0);
-                if let Some(found) = self.timed(neighbour.clone(), cutoff) {
-                    if found < cutoff * (1.0 - 1e-9) {
-                        better = Some((found, neighbour));
-                    }
+                if let Some(found) = self.timed(neighbour.clone(), cutoff)
+                    && found < cutoff * (1.0 - 1e-9)
+                {
+                    better = Some((found, neighbour));
                 }
             }
             match better {

@@ -398,10 +398,10 @@ impl Execution {
 
     fn check_lost(&mut self, now: Time) {
         for switch in 0..self.works.len() {
-            if self.is_concerned(switch) {
-                if let Some(why) = self.works[switch].is_lost(self.since, now, &self.limits) {
-                    self.fail(now, Some(switch), why);
-                }
+            if self.is_concerned(switch)
+                && let Some(why) = self.works[switch].is_lost(self.since, now, &self.limits)
+            {
+                self.fail(now, Some(switch), why);
             }
         }
     }

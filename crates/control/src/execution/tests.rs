@@ -514,11 +514,11 @@ fn a_node_that_is_late_delays_the_switch() {
         }
         // Node 2 takes 120 ms for each, the others one.
         for at in 0..3 {
-            if at != 2 || round % 120 == 119 {
-                if let Some(plane) = sending[at].take() {
-                    nodes[at].sent(plane);
-                    nodes[(at + 1) % 3].received(0, Bytes::new(100));
-                }
+            if (at != 2 || round % 120 == 119)
+                && let Some(plane) = sending[at].take()
+            {
+                nodes[at].sent(plane);
+                nodes[(at + 1) % 3].received(0, Bytes::new(100));
             }
         }
     }

@@ -72,10 +72,10 @@ impl Objects {
     }
 
     fn proceed(&mut self) {
-        if self.under_way.is_none() {
-            if let Some((id, order)) = self.queue.pop_front() {
-                self.say("list".into(), Call::List(id, order));
-            }
+        if self.under_way.is_none()
+            && let Some((id, order)) = self.queue.pop_front()
+        {
+            self.say("list".into(), Call::List(id, order));
         }
     }
 

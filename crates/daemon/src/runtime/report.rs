@@ -65,10 +65,10 @@ impl Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if !self.written {
-            if let Err(why) = self.write("it was told to end") {
-                tracing::error!(path = %self.path.display(), %why, "the result is not written");
-            }
+        if !self.written
+            && let Err(why) = self.write("it was told to end")
+        {
+            tracing::error!(path = %self.path.display(), %why, "the result is not written");
         }
     }
 }

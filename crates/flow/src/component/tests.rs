@@ -213,7 +213,8 @@ proptest! {
         prop_assert_eq!(format!("{:?}", again), format!("{:?}", anew));
     }
 
-    /// A dense plan is what any other would be, but for the order of what ends at one instant.
+    /// A dense plan is what any other would be, but for the order of what ends at one instant; and the same
+    /// whether its links go at once or flow by flow, that order too.
     #[test]
     fn a_dense_plan_is_a_plan(
         capacities in prop::collection::vec(0u32..20, 2..17),
@@ -237,6 +238,9 @@ proptest! {
         let solves = Dense::default().plan(&mut dense, &mut of_dense);
         let by_steps = filled(&any).plan(&mut any, 0.0, &mut Scratch::default(), &mut of_any);
         prop_assert_eq!(solves, Some(by_steps));
+        let (mut by_bits, mut of_bits) = (random(), Vec::new());
+        prop_assert_eq!(solves, Dense::by_bits().plan(&mut by_bits, &mut of_bits));
+        prop_assert_eq!(format!("{:?}{:?}", &dense, &of_dense), format!("{:?}{:?}", &by_bits, &of_bits));
         prop_assert_eq!(format!("{:?}", &of_dense), format!("{:?}", &of_any));
         for plan in [&mut dense, &mut any] {
             plan.ends.sort_by_key(|&(flow, at)| (at, flow));

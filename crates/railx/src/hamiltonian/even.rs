@@ -115,11 +115,11 @@ impl Walk {
                 }
             }
         }
-        if let Some((at, old, new)) = chosen {
-            if lacking.len() as isize + least <= LACKING {
-                self.replace(old, new);
-                self.ring[..=at].rotate_left(middle);
-            }
+        if let Some((at, old, new)) = chosen
+            && lacking.len() as isize + least <= LACKING
+        {
+            self.replace(old, new);
+            self.ring[..=at].rotate_left(middle);
         }
         true
     }

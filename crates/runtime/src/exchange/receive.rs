@@ -293,11 +293,11 @@ impl Exchange {
         statistics.chunks_received += 1;
         statistics.bytes_received += u64::from(header.length);
         let mut sooner = 0; // where what came sooner ends
-        if target == Target::Bounce {
-            if let Some(early) = self.peers[peer].bounce.get_mut((header.group, header.number)) {
-                sooner = early.got.end();
-                early.got.insert(start, end);
-            }
+        if target == Target::Bounce
+            && let Some(early) = self.peers[peer].bounce.get_mut((header.group, header.number))
+        {
+            sooner = early.got.end();
+            early.got.insert(start, end);
         }
         if let Target::Memory(id) = target {
             let Some(running) = self.operations.get_mut(id.0) else { return };

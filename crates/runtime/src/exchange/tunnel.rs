@@ -77,10 +77,9 @@ impl Exchange {
         let it = &self.lanes[lane.at()];
         let (idle, said) = (it.is_idle(), it.received == it.confirmed);
         if let (Some(id), true, true) = (it.connection, it.needs_relay() && it.dials, idle && said)
+            && !self.allowed(lane)
         {
-            if !self.allowed(lane) {
-                self.shut(id, LaneError::Unneeded);
-            }
+            self.shut(id, LaneError::Unneeded);
         }
     }
 

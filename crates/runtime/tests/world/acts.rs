@@ -184,10 +184,10 @@ impl World {
         let (now, node_) = (self.now, &mut self.nodes[node]);
         node_.sending.remove(&connection);
         node_.midst.remove(&connection);
-        if node_.sockets.remove(&connection).is_some() {
-            if let Some(exchange) = &mut node_.exchange {
-                exchange.closed(now, connection);
-            }
+        if node_.sockets.remove(&connection).is_some()
+            && let Some(exchange) = &mut node_.exchange
+        {
+            exchange.closed(now, connection);
         }
         self.dirty.insert(node);
     }
@@ -246,10 +246,9 @@ impl World {
         let writer = self.wires[wire].ends[1 - end];
         if let Some(other) =
             writer.connection.filter(|_| self.nodes[writer.node].life == writer.life)
+            && self.nodes[writer.node].sending.contains(&other)
         {
-            if self.nodes[writer.node].sending.contains(&other) {
-                self.dirty.insert(writer.node);
-            }
+            self.dirty.insert(writer.node);
         }
         true
     }

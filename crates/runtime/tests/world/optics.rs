@@ -53,10 +53,10 @@ impl Optics {
 
     /// An endpoint has drained, or is gone.
     pub fn released(&mut self, at: usize, token: u64) {
-        if let Some(plan) = &mut self.plan {
-            if plan.waits.get(&at).is_some_and(|wait| wait.0 == token) {
-                plan.waits.remove(&at);
-            }
+        if let Some(plan) = &mut self.plan
+            && plan.waits.get(&at).is_some_and(|wait| wait.0 == token)
+        {
+            plan.waits.remove(&at);
         }
     }
 

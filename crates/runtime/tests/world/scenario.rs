@@ -304,10 +304,10 @@ impl World {
         if self.last && self.left().is_none() {
             self.ended = true;
         }
-        if self.now >= self.deadline {
-            if let Some(what) = self.left() {
-                self.fail(broken(PROGRESS, what));
-            }
+        if self.now >= self.deadline
+            && let Some(what) = self.left()
+        {
+            self.fail(broken(PROGRESS, what));
         }
     }
 }

@@ -104,11 +104,11 @@ impl Optical<'_> {
         if next == ReconfigurePolicy::Inside {
             return;
         }
-        if let Some(left) = self.planner.left.remove(&region) {
-            if next == ReconfigurePolicy::Reuse {
-                *patches = self.turn(region, &self.regions[region].ports, &left.matching);
-                self.regions[region].ports = left.matching;
-            }
+        if let Some(left) = self.planner.left.remove(&region)
+            && next == ReconfigurePolicy::Reuse
+        {
+            *patches = self.turn(region, &self.regions[region].ports, &left.matching);
+            self.regions[region].ports = left.matching;
         }
     }
 

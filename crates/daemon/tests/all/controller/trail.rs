@@ -155,10 +155,10 @@ async fn tokens_and_the_certificate_are_read_anew() {
     };
     let until = async |ca, token, path, what: &str, is: &dyn Fn(&str) -> bool| {
         for _ in 0..300 {
-            if let Ok((200, body)) = ask(ca, token, path).await {
-                if is(&body) {
-                    return body;
-                }
+            if let Ok((200, body)) = ask(ca, token, path).await
+                && is(&body)
+            {
+                return body;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
