@@ -1,7 +1,7 @@
 //! The steps of a dense component flow by flow, each a bit of its links' words.
 
 use super::super::{ROUNDING_BYTES, time_for};
-use super::{Dense, L, PLACES, bits};
+use super::links::{L, Links, PLACES, set_bits};
 use lightloom_units::Time;
 
 /// Flows that are looked at together, so that how many there are is mostly guessed well.
@@ -37,113 +37,111 @@ fn share_of(left: f64, wanted: f64, frozen: f64) -> f64 {
     if share > frozen { share } else { frozen }
 }
 
-impl Dense {
-    pub(super) fn solve_by_bits(&mut self) {
-        let right = self.serving.as_slice().iter();
-        let right = right.take_while(|&&at| self.level[at as usize] < self.right_below).count();
-        let before = self.serving;
-        let before = &before.as_slice()[right..];
-        self.serving.len = right;
-        let (mut frozen, mut todo, mut level) = (0u32, self.live, 0.0);
-        self.left[..L].copy_from_slice(&self.capacity);
-        self.wanted[..L].copy_from_slice(&self.load);
-        for &at in self.serving.as_slice() {
-            let at = at as usize % L;
-            level = self.level[at];
-            frozen |= 1 << at;
-            todo -= self.serves[at].count_ones() as usize;
-            let (left, wanted) = (&mut self.left, &mut self.wanted);
-            some_bits(self.serves[at], |other| {
-                left[other] -= level;
-                wanted[other] -= 1.0;
-            });
-        }
-        for at in bits(frozen) {
-            self.wanted[at] = 0.0;
-        }
-        for at in 0..L {
-            self.share[at] = share_of(self.left[at], self.wanted[at], level).to_bits();
-        }
-        let mut next = 0;
-        while todo > 0 {
-            let fair = smallest(&self.share);
-            while next < before.len() && self.wanted[before[next] as usize % L] == 0.0 {
-                next += 1;
-            }
-            let fits = |at: &usize| self.share[*at] == fair;
-            let guess = before[next..].iter().map(|&at| at as usize % L).find(fits);
-            let at = guess.or_else(|| (0..L).find(fits)).unwrap_or(0);
-            todo -= self.freeze(at, f64::from_bits(fair), frozen);
-            frozen |= 1 << at;
-            self.serving.push(at);
-        }
-        for &at in before.iter().filter(|&&at| frozen >> at & 1 == 0) {
-            let at = at as usize % L;
-            (self.level[at], self.due[at], self.serves[at]) = (f64::INFINITY, f64::INFINITY, 0);
-        }
-        (self.served, self.right_below) = (frozen, f64::INFINITY);
-    }
-
-    /// Has link `at` serve those of its flows, at rate `fair`, that no link serves that is frozen; says how
-    /// many these are.
-    #[inline(always)]
-    fn freeze(&mut self, at: usize, fair: f64, frozen: u32) -> usize {
-        let mask = self.alive[at] & !frozen;
-        for other in bits(mask & !self.serves[at]) {
-            let mark = self.mark[at][other] + (self.sent[at] - self.sent[other]);
-            (self.mark[at][other], self.mark[other][at]) = (mark, mark);
-            self.serves[other] &= !(1 << at);
-        }
-        self.serves[at] = mask;
-        let mut due = f64::INFINITY;
-        let (left, wanted, share) = (&mut self.left, &mut self.wanted, &mut self.share);
-        let marks = &self.mark[at];
-        some_bits(mask, |other| {
-            let mark = marks[other];
-            due = if mark < due { mark } else { due };
-            left[other] -= fair;
+pub(super) fn solve(of: &mut Links) {
+    let right = of.serving.as_slice().iter();
+    let right = right.take_while(|&&at| of.level[at as usize] < of.right_below).count();
+    let before = of.serving;
+    let before = &before.as_slice()[right..];
+    of.serving.len = right;
+    let (mut frozen, mut todo, mut level) = (0u32, of.live, 0.0);
+    of.left[..L].copy_from_slice(&of.capacity);
+    of.wanted[..L].copy_from_slice(&of.load);
+    for &at in of.serving.as_slice() {
+        let at = at as usize % L;
+        level = of.level[at];
+        frozen |= 1 << at;
+        todo -= of.serves[at].count_ones() as usize;
+        let (left, wanted) = (&mut of.left, &mut of.wanted);
+        some_bits(of.serves[at], |other| {
+            left[other] -= level;
             wanted[other] -= 1.0;
-            share[other] = share_of(left[other], wanted[other], fair).to_bits();
         });
-        (self.level[at], self.due[at]) = (fair, due);
-        (self.wanted[at], self.share[at]) = (0.0, f64::INFINITY.to_bits());
-        mask.count_ones() as usize
     }
+    for at in set_bits(frozen) {
+        of.wanted[at] = 0.0;
+    }
+    for at in 0..L {
+        of.share[at] = share_of(of.left[at], of.wanted[at], level).to_bits();
+    }
+    let mut next = 0;
+    while todo > 0 {
+        let fair = smallest(&of.share);
+        while next < before.len() && of.wanted[before[next] as usize % L] == 0.0 {
+            next += 1;
+        }
+        let fits = |at: &usize| of.share[*at] == fair;
+        let guess = before[next..].iter().map(|&at| at as usize % L).find(fits);
+        let at = guess.or_else(|| (0..L).find(fits)).unwrap_or(0);
+        todo -= freeze(of, at, f64::from_bits(fair), frozen);
+        frozen |= 1 << at;
+        of.serving.push(at);
+    }
+    for &at in before.iter().filter(|&&at| frozen >> at & 1 == 0) {
+        let at = at as usize % L;
+        (of.level[at], of.due[at], of.serves[at]) = (f64::INFINITY, f64::INFINITY, 0);
+    }
+    (of.served, of.right_below) = (frozen, f64::INFINITY);
+}
 
-    pub(super) fn step_by_bits(&mut self, now: Time, ends: &mut Vec<(u32, Time)>) {
-        let elapsed = now.saturating_sub(self.updated).ps() as f64;
-        for turn in 0..self.serving.len {
-            let at = self.serving.links[turn] as usize % L;
-            let (level, sent) = (self.level[at], self.sent[at]);
-            let after = sent + level * elapsed;
-            self.sent[at] = after;
-            if self.due[at] > after + ROUNDING_BYTES {
+/// Has link `at` serve those of its flows, at rate `fair`, that no link serves that is frozen; says how
+/// many these are.
+#[inline(always)]
+fn freeze(of: &mut Links, at: usize, fair: f64, frozen: u32) -> usize {
+    let mask = of.alive[at] & !frozen;
+    for other in set_bits(mask & !of.serves[at]) {
+        let mark = of.mark[at][other] + (of.sent[at] - of.sent[other]);
+        (of.mark[at][other], of.mark[other][at]) = (mark, mark);
+        of.serves[other] &= !(1 << at);
+    }
+    of.serves[at] = mask;
+    let mut due = f64::INFINITY;
+    let (left, wanted, share) = (&mut of.left, &mut of.wanted, &mut of.share);
+    let marks = &of.mark[at];
+    some_bits(mask, |other| {
+        let mark = marks[other];
+        due = if mark < due { mark } else { due };
+        left[other] -= fair;
+        wanted[other] -= 1.0;
+        share[other] = share_of(left[other], wanted[other], fair).to_bits();
+    });
+    (of.level[at], of.due[at]) = (fair, due);
+    (of.wanted[at], of.share[at]) = (0.0, f64::INFINITY.to_bits());
+    mask.count_ones() as usize
+}
+
+pub(super) fn step(of: &mut Links, now: Time, ends: &mut Vec<(u32, Time)>) {
+    let elapsed = now.saturating_sub(of.updated).ps() as f64;
+    for turn in 0..of.serving.len {
+        let at = of.serving.links[turn] as usize % L;
+        let (level, sent) = (of.level[at], of.sent[at]);
+        let after = sent + level * elapsed;
+        of.sent[at] = after;
+        if of.due[at] > after + ROUNDING_BYTES {
+            continue;
+        }
+        for other in set_bits(of.serves[at]) {
+            let mark = of.mark[at][other];
+            if mark > after + ROUNDING_BYTES {
                 continue;
             }
-            for other in bits(self.serves[at]) {
-                let mark = self.mark[at][other];
-                if mark > after + ROUNDING_BYTES {
-                    continue;
-                }
-                let drained = self.updated.saturating_add(time_for(mark - sent, level)).min(now);
-                ends.push((self.flow[at][other].into(), drained));
-                self.end(at, other);
-            }
+            let drained = of.updated.saturating_add(time_for(mark - sent, level)).min(now);
+            ends.push((of.flow[at][other].into(), drained));
+            of.end(at, other);
         }
-        self.updated = now;
     }
+    of.updated = now;
+}
 
-    pub(super) fn next_done_by_bits(&self) -> Option<Time> {
-        let left = |at: usize| self.due[at] - self.sent[at];
-        let (mut soonest, mut first) = (f64::INFINITY, 0);
-        for &at in self.serving.as_slice() {
-            let at = at as usize % L;
-            let end = left(at) / self.level[at];
-            let sooner = end < soonest;
-            soonest = if sooner { end } else { soonest };
-            first = if sooner { at } else { first };
-        }
-        let next = || self.updated.saturating_add(time_for(left(first), self.level[first]));
-        (soonest < f64::INFINITY).then(next)
+pub(super) fn next_done(of: &Links) -> Option<Time> {
+    let left = |at: usize| of.due[at] - of.sent[at];
+    let (mut soonest, mut first) = (f64::INFINITY, 0);
+    for &at in of.serving.as_slice() {
+        let at = at as usize % L;
+        let end = left(at) / of.level[at];
+        let sooner = end < soonest;
+        soonest = if sooner { end } else { soonest };
+        first = if sooner { at } else { first };
     }
+    let next = || of.updated.saturating_add(time_for(left(first), of.level[first]));
+    (soonest < f64::INFINITY).then(next)
 }

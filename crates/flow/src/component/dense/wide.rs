@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // registers are filled from memory and written to it, and a processor must have them
 
 use super::super::{ROUNDING_BYTES, time_for};
-use super::{Dense, L, bits};
+use super::links::{L, Links, List, set_bits};
 use lightloom_units::Time;
 use std::arch::x86_64::*;
 
@@ -18,7 +18,7 @@ macro_rules! wide {
     ($($function:item)*) => {
         $(
             #[inline]
-            #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,popcnt")]
+            #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
             $function
         )*
     };
@@ -101,11 +101,27 @@ wide! {
         of(0) | of(1) << 8
     }
 
-    fn solve(of: &mut Dense) {
+    /// What the flows of a link are sent when they are over.
+    fn marks(of: &Links, at: usize) -> &[f64; L] {
+        of.mark[at].first_chunk().expect("it has more places")
+    }
+
+    /// One of some links: of several the first that a list names, or else the first by number.
+    fn among(links: u32, list: &List) -> usize {
+        // By place of the list: whether its link is one of these.
+        // SAFETY: sixteen numbers are there.
+        let order = unsafe { _mm_loadu_si128(list.links.as_ptr().cast()) };
+        let are = _mm_shuffle_epi8(_mm_movm_epi8(links as u16), order);
+        let places = _mm_movepi8_mask(are) as u32 & ((1 << list.len) - 1);
+        let named = list.links[places.trailing_zeros() as usize % L];
+        let first = if places == 0 { links.trailing_zeros() } else { named.into() };
+        first as usize % L
+    }
+
+    fn solve(of: &mut Links) {
         let right = of.serving.as_slice().iter();
         let right = right.take_while(|&&at| of.level[at as usize % L] < of.right_below).count();
         let before = of.serving;
-        let before = &before.as_slice()[right..];
         of.serving.len = right;
         let (mut frozen, mut todo, mut level) = (0, of.live, 0.0);
         let (mut left, mut wanted) = (load(&of.capacity), load(&of.load));
@@ -123,16 +139,16 @@ wide! {
         let mut share = share_of(left, wanted, all(level));
         while todo > 0 {
             let fair = smallest(share);
-            let at = among(equal(share, fair), before);
+            let at = among(equal(share, fair), &before);
             let alive = of.alive[at] & !frozen;
             let moved = alive & !of.serves[at];
-            for other in bits(moved) {
+            for other in set_bits(moved) {
                 let mark = of.mark[at][other] + (of.sent[at] - of.sent[other]);
                 (of.mark[at][other], of.mark[other][at]) = (mark, mark);
                 of.serves[other] &= !(1 << at);
             }
             of.serves[at] = alive;
-            let due = smallest(choose(alive, load(of.marks(at)), infinity));
+            let due = smallest(choose(alive, load(marks(of, at)), infinity));
             (of.level[at], of.due[at]) = (first(fair), first(due));
             left = less_for(alive, left, fair);
             wanted = less_for(alive, wanted, one);
@@ -142,14 +158,13 @@ wide! {
             todo -= alive.count_ones() as usize;
             of.serving.push(at);
         }
-        for &at in before.iter().filter(|&&at| frozen >> at & 1 == 0) {
-            let at = at as usize % L;
+        for at in set_bits(of.served & !frozen) {
             (of.level[at], of.due[at], of.serves[at]) = (f64::INFINITY, f64::INFINITY, 0);
         }
         (of.served, of.right_below) = (frozen, f64::INFINITY);
     }
 
-    fn step(of: &mut Dense, now: Time, ends: &mut Vec<(u32, Time)>) {
+    fn step(of: &mut Links, now: Time, ends: &mut Vec<(u32, Time)>) {
         let elapsed = all(now.saturating_sub(of.updated).ps() as f64);
         let before = of.sent;
         let sent = each(load(&of.level), elapsed, |a, b| _mm512_mul_pd(a, b));
@@ -160,10 +175,10 @@ wide! {
         let limit = each(sent, rounding, |a, b| _mm512_add_pd(a, b));
         let mut over = at_most(load(&of.due), limit) & of.served;
         while over != 0 {
-            let at = among(over, of.serving.as_slice());
+            let at = among(over, &of.serving);
             over &= !(1 << at);
             let (level, limit) = (of.level[at], all(of.sent[at] + ROUNDING_BYTES));
-            for other in bits(at_most(load(of.marks(at)), limit) & of.serves[at]) {
+            for other in set_bits(at_most(load(marks(of, at)), limit) & of.serves[at]) {
                 let takes = time_for(of.mark[at][other] - before[at], level);
                 let drained = of.updated.saturating_add(takes).min(now);
                 ends.push((of.flow[at][other].into(), drained));
@@ -173,32 +188,14 @@ wide! {
         of.updated = now;
     }
 
-    fn next_done(of: &Dense) -> Option<Time> {
+    fn next_done(of: &Links) -> Option<Time> {
         let left = each(load(&of.due), load(&of.sent), |a, b| _mm512_sub_pd(a, b));
         let end = each(left, load(&of.level), |a, b| _mm512_div_pd(a, b));
         let end = choose(of.served, end, all(f64::INFINITY));
         let soonest = smallest(end);
-        let at = among(equal(end, soonest) & of.served, of.serving.as_slice());
+        let at = among(equal(end, soonest) & of.served, &of.serving);
         let takes = || time_for(of.due[at] - of.sent[at], of.level[at]);
         (first(soonest) < f64::INFINITY).then(|| of.updated.saturating_add(takes()))
-    }
-}
-
-/// One of some links: of several the first that a list names, or else the first by number.
-#[inline(always)]
-fn among(links: u32, list: &[u8]) -> usize {
-    let first = links.trailing_zeros() as usize % L;
-    match links & links.wrapping_sub(1) {
-        0 => first,
-        _ => list.iter().find(|&&at| links >> at & 1 == 1).map_or(first, |&at| at as usize % L),
-    }
-}
-
-impl Dense {
-    /// What the flows of a link are sent when they are over.
-    #[inline(always)]
-    fn marks(&self, at: usize) -> &[f64; L] {
-        self.mark[at].first_chunk().expect("it has more places")
     }
 }
 
@@ -207,29 +204,31 @@ impl Wide {
     pub fn here() -> Option<Wide> {
         let can = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt");
         can.then_some(Wide(()))
     }
 
-    /// As [`Dense::solve_by_bits`].
+    /// As [`super::bits::solve`].
     #[inline]
-    pub fn solve(self, of: &mut Dense) {
+    pub fn solve(self, of: &mut Links) {
         // SAFETY: there is none of `self` but where the processor can do it.
         unsafe { solve(of) }
     }
 
-    /// As [`Dense::step_by_bits`].
+    /// As [`super::bits::step`].
     #[inline]
-    pub fn step(self, of: &mut Dense, now: Time, ends: &mut Vec<(u32, Time)>) {
+    pub fn step(self, of: &mut Links, now: Time, ends: &mut Vec<(u32, Time)>) {
         // SAFETY: as above.
         unsafe { step(of, now, ends) }
     }
 
-    /// As [`Dense::next_done_by_bits`].
+    /// As [`super::bits::next_done`].
     #[inline]
-    pub fn next_done(self, of: &Dense) -> Option<Time> {
+    pub fn next_done(self, of: &Links) -> Option<Time> {
         // SAFETY: as above.
         unsafe { next_done(of) }
     }
