@@ -219,9 +219,11 @@ proptest! {
     fn a_dense_plan_is_a_plan(
         capacities in prop::collection::vec(0u32..20, 2..17),
         flows in prop::collection::btree_map((0usize..16, 0usize..16), 1u32..1_000, 1..64),
-        equal in any::<bool>(),
+        (alike, equal) in (any::<bool>(), any::<bool>()),
     ) {
         let links = capacities.len();
+        // Links that differ little are often narrowest together.
+        let capacities: Vec<u32> = capacities.iter().map(|&c| if alike { 6 + c % 2 * 6 } else { c }).collect();
         let pair = |one: usize, other: usize| (one.min(other) % links, one.max(other) % links);
         let mut chosen = std::collections::BTreeMap::new();
         for (&(one, other), &bytes) in flows.iter().filter(|((one, other), _)| one % links != other % links) {
