@@ -14,6 +14,22 @@ pub(crate) fn fetch<T>(items: &[T], at: usize) {
     let _ = (items, at);
 }
 
+/// All of an item will be, not only where it begins.
+#[inline(always)]
+pub(crate) fn fetch_whole<T>(items: &[T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(item) = items.get(at) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let first = std::ptr::from_ref(item).cast::<i8>();
+        for within in (0..size_of::<T>()).step_by(64).chain([size_of::<T>() - 1]) {
+            // SAFETY: the instruction only fills the cache, and these addresses are of an item that lives.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(within)) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (items, at);
+}
+
 /// Something will be appended soon.
 #[inline(always)]
 pub(crate) fn fetch_end<T>(items: &[T]) {

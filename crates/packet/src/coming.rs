@@ -61,7 +61,7 @@ pub(crate) fn data<'a>(
     end: u64,
 ) -> impl Iterator<Item = (u32, u64, u64)> + 'a {
     inbox.iter().filter_map(move |arrival| {
-        let packet = &packets[arrival.packet as usize];
+        let packet = &packets[arrival.packet() as usize];
         if arrival.time >= end || packet.kind() != Kind::Data {
             return None;
         }

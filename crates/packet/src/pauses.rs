@@ -45,7 +45,7 @@ impl Shard<'_> {
         (packet.from, packet.seq) = (c.at(input), u32::from(on));
         let time = now + c.class(input).delay;
         // Where it begins: no data comes over that number.
-        let arrival = Arrival { time, link: input | 1 << 31, packet: id };
+        let arrival = Arrival::new(time, input | 1 << 31, id);
         self.transit.deposit(&mut self.pool, c.units[input as usize], arrival);
     }
 

@@ -63,7 +63,7 @@ impl<const TRAINS: bool> Port<'_, '_, '_, TRAINS> {
             time -= takes - self.class.time_for(c.settings.full);
         }
         let to = c.units[next as usize];
-        let arrival = Arrival { time, link: self.name, packet: id };
+        let arrival = Arrival::new(time, self.name, id);
         if to.shard() == self.transit.number {
             packet.hop = hop;
             self.transit.post(to.at(), arrival);
@@ -130,7 +130,8 @@ impl Shard<'_> {
         let (pool, transit) = (&mut self.pool, &mut self.transit);
         let mut port = Port::<TRAINS> { c, link, pool, transit, name, class, control };
         let mut trims = 0;
-        for &Arrival { time: now, packet: id, .. } in inbox {
+        for arrival in inbox {
+            let (now, id) = (arrival.time, arrival.packet());
             port.serve(now);
             let idle = port.link.free_at <= now && port.is_empty();
             let packet = &mut port.pool.packets[id as usize];
@@ -202,7 +203,7 @@ impl Shard<'_> {
     fn work_slow_port(&mut self, c: &Common<'_>, at: u32, inbox: &[Arrival], end: u64) -> u64 {
         for arrival in inbox {
             self.serve_until(c, at, arrival.time);
-            self.enqueue(c, at, arrival.packet, arrival.time);
+            self.enqueue(c, at, arrival.packet(), arrival.time);
         }
         self.serve_until(c, at, end);
         let link = &self.links[at as usize];

@@ -20,17 +20,34 @@ const NOWHERE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub time: u64,
-    /// What it comes over: orders those of one time.
-    pub link: u32,
-    pub packet: u32,
+    /// The link that it comes over, which orders those of one time, and which packet it is: one word, for a
+    /// processor waits if it reads at once what was written in parts just now.
+    what: u64,
 }
 
 impl Arrival {
+    #[inline]
+    pub fn new(time: u64, link: u32, packet: u32) -> Self {
+        Arrival { time, what: u64::from(link) << 32 | u64::from(packet) }
+    }
+    #[inline]
+    pub fn packet(&self) -> u32 {
+        self.what as u32
+    }
+    #[inline]
+    fn link(&self) -> u32 {
+        (self.what >> 32) as u32
+    }
+    /// The same one by another number.
+    #[inline]
+    pub fn renamed(&self, packet: u32) -> Self {
+        Arrival::new(self.time, self.link(), packet)
+    }
     /// Another number for each link, at one time.
     #[inline]
     fn tie(&self, seed: u64) -> u32 {
         let salt = ((self.time ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32;
-        let mixed = (self.link ^ salt).wrapping_mul(0x9E37_79B1);
+        let mixed = (self.link() ^ salt).wrapping_mul(0x9E37_79B1);
         mixed ^ mixed >> 15
     }
     #[inline]
@@ -238,7 +255,7 @@ mod tests {
             times in prop::collection::vec(0u64..2_000, 1..300), scale in 1u64..100, seed in 0u64..100,
         ) {
             let mut all: Vec<Arrival> =
-                times.iter().zip(0..).map(|(&time, link)| Arrival { time: time / scale, link, packet: 0 }).collect();
+                times.iter().zip(0..).map(|(&time, link)| Arrival::new(time / scale, link, 0)).collect();
             let mut turned: Vec<Arrival> = all.iter().rev().copied().collect();
             sort(&mut all, seed);
             sort(&mut turned, seed);
@@ -252,10 +269,10 @@ mod tests {
     fn ties_are_fair() {
         let mut first = 0;
         for round in 1..=1_000 {
-            let arrival = |link| Arrival { time: round * 332_800, link, packet: 0 };
+            let arrival = |link| Arrival::new(round * 332_800, link, 0);
             let mut two = [arrival(17), arrival(23)];
             sort(&mut two, 1);
-            first += u32::from(two[0].link == 17);
+            first += u32::from(two[0].link() == 17);
         }
         assert!(first.abs_diff(500) < 100, "{first}"); // six standard deviations
     }

@@ -13,7 +13,7 @@ use crate::halves::{Receiver, Sender};
 use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
 use crate::packet::{NONE, Pool};
-use crate::schedule::{Arrival, Calendar, Due};
+use crate::schedule::{Calendar, Due};
 use crate::things::{Puller, Thing};
 use crate::transit::{Bag, Letter, Transit, Unit};
 use lightloom_fabric::{LinkId, NodeId};
@@ -181,7 +181,7 @@ impl<'a> Shard<'a> {
                 let id = self.pool.take();
                 self.pool.packets[id as usize] = packet.clone();
                 let own = &mut transit.own[usize::from(transit.groups[letter.unit as usize])];
-                let arrival = Arrival { packet: id, ..letter.arrival };
+                let arrival = letter.arrival.renamed(id);
                 own.letters.push(Letter { arrival, unit: letter.unit });
                 own.first = own.first.min(arrival.time);
             }

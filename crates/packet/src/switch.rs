@@ -307,7 +307,7 @@ impl Shard<'_> {
                 arrival -= takes - class.time_for(full);
             }
         }
-        let arrival = Arrival { time: arrival, link: over, packet: id };
+        let arrival = Arrival::new(arrival, over, id);
         self.transit.deposit(&mut self.pool, c.units[next as usize], arrival);
     }
 }

@@ -73,9 +73,9 @@ impl Transit {
             self.send_away(pool, to, arrival);
             return;
         }
-        pool.packets[arrival.packet as usize].hop += 1;
+        pool.packets[arrival.packet() as usize].hop += 1;
         if to.at() == self.current {
-            self.plan(to.at(), Thing::Packet(arrival.packet), arrival.time);
+            self.plan(to.at(), Thing::Packet(arrival.packet()), arrival.time);
         } else {
             self.post(to.at(), arrival);
         }
@@ -94,10 +94,10 @@ impl Transit {
     pub fn send_away(&mut self, pool: &mut Pool, to: Place, arrival: Arrival) {
         let bag = &mut self.out[to.shard()];
         // Changed in the copy: a processor waits if it reads in large what was written in small just now.
-        bag.packets.push(pool.packets[arrival.packet as usize].one_hop_further());
+        bag.packets.push(pool.packets[arrival.packet() as usize].one_hop_further());
         bag.letters.push(Letter { arrival, unit: to.at() });
         bag.first = bag.first.min(arrival.time);
-        pool.give(arrival.packet);
+        pool.give(arrival.packet());
     }
 
     /// A unit with an agenda does something at a time.

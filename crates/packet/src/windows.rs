@@ -1,13 +1,16 @@
 //! A window of a shard: units one after the other, each with all that happens in it before the window ends.
 
-use crate::ahead::fetch;
+use crate::ahead::{fetch, fetch_whole};
 use crate::common::Common;
 use crate::layout::Place;
-use crate::packet::NONE;
+use crate::packet::{NONE, Packet};
 use crate::schedule::{Arrival, sort};
 use crate::shard::Shard;
 use crate::things::Thing;
 use crate::transit::Unit;
+
+/// Of so many packets at a server it is asked what they are about.
+const HOST: usize = 4;
 
 impl Shard<'_> {
     /// All that happens in a window before `end`.
@@ -87,13 +90,48 @@ impl Shard<'_> {
         if let Some(&unit) = list.get(3) {
             let Unit { inbox, link, .. } = &units[unit as usize];
             for arrival in inbox {
-                fetch(&self.pool.packets, arrival.packet as usize);
+                fetch(&self.pool.packets, arrival.packet() as usize);
             }
             if let Some(link) = self.links.get(*link as usize) {
                 fetch(&self.pool.packets, link.control.first() as usize);
                 fetch(&self.pool.packets, link.data.first() as usize);
             }
         }
+        let packets = &self.pool.packets[..];
+        if let Some(&unit) = list.get(2) {
+            let unit = &units[unit as usize];
+            fetch_whole(&self.transit.agendas, unit.agenda as usize);
+            for packet in self.at_host(unit) {
+                match packet.is_control() {
+                    true => fetch_whole(&self.senders, packet.from as usize),
+                    false => fetch_whole(&self.receivers, packet.to as usize),
+                }
+            }
+            if let Some(link) = self.links.get(unit.link as usize)
+                && let Some(first) = packets.get(link.data.first() as usize)
+            {
+                fetch(packets, first.next as usize);
+            }
+        }
+        if let Some(&unit) = list.get(1) {
+            for packet in self.at_host(&units[unit as usize]) {
+                if packet.is_control() {
+                    if let Some(sender) = self.senders.get(packet.from as usize) {
+                        fetch_whole(&self.messages, sender.message as usize);
+                    }
+                } else if let Some(receiver) = self.receivers.get(packet.to as usize) {
+                    fetch_whole(&self.inbounds, receiver.inbound as usize);
+                    fetch(&receiver.seen, packet.seq as usize / 64);
+                }
+            }
+        }
+    }
+
+    /// The first packets that arrive at a unit that is a server.
+    #[inline]
+    fn at_host<'u>(&'u self, unit: &'u Unit) -> impl Iterator<Item = &'u Packet> {
+        let arrivals = unit.inbox.iter().take(if unit.link == NONE { HOST } else { 0 });
+        arrivals.filter_map(|arrival| self.pool.packets.get(arrival.packet() as usize))
     }
 
     /// Any other unit: what arrives and what it has planned. When it has planned something next.
@@ -111,9 +149,9 @@ impl Shard<'_> {
         loop {
             let planned = self.transit.agendas[agenda].next();
             match arrival {
-                Some(&Arrival { time, packet, .. }) if time <= planned => {
-                    self.enter(c, at, packet);
-                    self.arrive(c, packet, time);
+                Some(next) if next.time <= planned => {
+                    self.enter(c, at, next.packet());
+                    self.arrive(c, next.packet(), next.time);
                     arrival = inbox.next();
                 }
                 _ if planned < end => {
