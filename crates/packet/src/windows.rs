@@ -73,7 +73,8 @@ impl Shard<'_> {
     }
 
     /// Has the memory of the units fetched that come after the first of these: units first, then what
-    /// arrives there, then the packets.
+    /// arrives there, then the packets, then what a server looks up for these and the second one that a port
+    /// has waiting.
     #[inline]
     fn fetch_ahead(&self, list: &[u32]) {
         let units = &self.transit.units;

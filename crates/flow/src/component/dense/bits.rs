@@ -88,11 +88,7 @@ pub(super) fn solve(of: &mut Links) {
 #[inline(always)]
 fn freeze(of: &mut Links, at: usize, fair: f64, frozen: u32) -> usize {
     let mask = of.alive[at] & !frozen;
-    for other in set_bits(mask & !of.serves[at]) {
-        let mark = of.mark[at][other] + (of.sent[at] - of.sent[other]);
-        (of.mark[at][other], of.mark[other][at]) = (mark, mark);
-        of.serves[other] &= !(1 << at);
-    }
+    of.take_over(at, mask & !of.serves[at]);
     of.serves[at] = mask;
     let mut due = f64::INFINITY;
     let (left, wanted, share) = (&mut of.left, &mut of.wanted, &mut of.share);

@@ -121,6 +121,16 @@ impl Links {
         true
     }
 
+    /// A link serves flows from now on, by the other link of each, that those served.
+    #[inline(always)]
+    pub fn take_over(&mut self, at: usize, moved: u32) {
+        for other in set_bits(moved) {
+            let mark = self.mark[at][other] + (self.sent[at] - self.sent[other]);
+            (self.mark[at][other], self.mark[other][at]) = (mark, mark);
+            self.serves[other] &= !(1 << at);
+        }
+    }
+
     /// A flow is over, which the first of its links served.
     #[inline(always)]
     pub fn end(&mut self, at: usize, other: usize) {

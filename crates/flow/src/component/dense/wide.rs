@@ -141,12 +141,7 @@ wide! {
             let fair = smallest(share);
             let at = among(equal(share, fair), &before);
             let alive = of.alive[at] & !frozen;
-            let moved = alive & !of.serves[at];
-            for other in set_bits(moved) {
-                let mark = of.mark[at][other] + (of.sent[at] - of.sent[other]);
-                (of.mark[at][other], of.mark[other][at]) = (mark, mark);
-                of.serves[other] &= !(1 << at);
-            }
+            of.take_over(at, alive & !of.serves[at]);
             of.serves[at] = alive;
             let due = smallest(choose(alive, load(marks(of, at)), infinity));
             (of.level[at], of.due[at]) = (first(fair), first(due));
