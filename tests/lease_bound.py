@@ -47,6 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.control.client import Client
+from ports import free_port
 
 SERVERS, DEGREE = 4, 2
 PORTS = SERVERS * DEGREE
@@ -82,13 +83,6 @@ APART_NS = 50_000_000
 def now_ns() -> int:
     """Return CLOCK_BOOTTIME, by which runtimes log."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @dataclass

@@ -10,13 +10,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
@@ -66,12 +66,6 @@ def client():
     built = subprocess.run([cargo, *words], cwd=REPOSITORY, stdout=subprocess.PIPE, check=True)
     made = (json.loads(line) for line in built.stdout.splitlines())
     return next(one["executable"] for one in made if one.get("executable"))
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def stop(process):

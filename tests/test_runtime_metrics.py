@@ -26,6 +26,7 @@ from lightloom.errors import InputError
 from lightloom.testbed import record, system
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
+from ports import free_port
 from testbed_beds import standing
 
 try:
@@ -65,18 +66,10 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-
-
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     """A job of two servers on loopback, of which one is there."""
-    ports = free_ports(4)
+    ports = [free_port() for _ in range(4)]
     servers = [
         {
             "name": name,

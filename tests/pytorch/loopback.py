@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lightloom import daemon
+from ports import free_port
 
 SERVERS, RANKS_PER_SERVER, NICS = 2, 2, 2
 RANKS = SERVERS * RANKS_PER_SERVER
@@ -60,12 +60,6 @@ def runtimes(place: Path, servers: int = SERVERS) -> Iterator[list[Path]]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def runtime(socket: Path) -> int:

@@ -1,5 +1,8 @@
 //! Servers on loopback, and ranks that speak to them as processes would.
 
+mod ports;
+
+use self::ports::free_port;
 use lightloom_runtime::ranks::{Job, NicPlace, Server, Service};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -7,7 +10,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -120,18 +123,14 @@ impl Servers {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
         let unique = format!("lightloom-ranks-{}-{number}", std::process::id());
-        // Ports that nobody has: all are held until all are known.
-        let mut held = Vec::new();
-        let mut nic = |_| {
-            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-            let address = listener.local_addr().expect("its address");
-            held.push(listener);
+        let nic = |_| {
+            let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
             NicPlace { address, device: None }
         };
         let server = |at: u16| Server {
             name: format!("s{at}"),
             life: 1,
-            nics: (0..made.nics).map(&mut nic).collect(),
+            nics: (0..made.nics).map(nic).collect(),
         };
         let servers = (0..made.servers).map(server).collect();
         let mut job = Job {
@@ -155,7 +154,6 @@ impl Servers {
             parts: None,
         };
         change(&mut job);
-        drop(held);
         let place = |at: u16| std::env::temp_dir().join(format!("{unique}-{at}"));
         let sockets: Vec<PathBuf> = (0..made.servers).map(place).collect();
         let start = |(at, socket): (usize, &PathBuf)| {

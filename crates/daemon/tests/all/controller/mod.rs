@@ -7,6 +7,8 @@ mod kill;
 mod limits;
 mod lost;
 mod own_token;
+#[path = "../../../../runtime/tests/servers/ports.rs"]
+mod ports;
 mod rival;
 mod rogue;
 mod several;

@@ -1,5 +1,6 @@
 //! Daemons as processes, a folder for their files, and eyes that are not theirs.
 
+pub use super::ports::free_port;
 use lightloom_control::drivers::tl1::{Login, Options, Secret, Tl1Driver};
 use lightloom_control::{Answer, Driver, DriverEvent, Memory, Order, Patch, PortId};
 use lightloom_daemon::agent::Controller;
@@ -8,7 +9,6 @@ use rusqlite::OptionalExtension;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
-use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -159,12 +159,6 @@ pub async fn refused(arguments: &[&str]) -> (String, Option<i32>) {
     let output = command(arguments).stderr(Stdio::piped()).output();
     let output = timeout(LONG, output).await.expect("in time").expect("lightloomd");
     (String::from_utf8_lossy(&output.stderr).trim().into(), output.status.code())
-}
-
-/// A port that was free a moment ago, for one that must be had again after a restart.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener.local_addr().expect("bound").port()
 }
 
 /// `servers` servers of `degree` ports in a row.
