@@ -79,11 +79,11 @@ impl<'a> Run<'a> {
         let through = self.origins.iter().filter(|&&origin| origin == Origin::Ocs).count();
         let count = self.layout.shards.len();
         for (number, units) in self.layout.shards.iter().enumerate() {
-            let mut shard = Shard::new(number, count, through);
+            let mut shard = Shard::new(number, count, through, self.layout.window);
             let mut links = Vec::new();
             for unit in units {
                 let place = |link: u32| self.layout.places[link as usize].at();
-                shard.add_unit(unit, self.layout.window, place);
+                shard.add_unit(unit, place);
                 links.extend(unit.links.iter().map(|&link| (place(link), link)));
             }
             links.sort_unstable();

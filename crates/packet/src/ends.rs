@@ -16,7 +16,7 @@ impl Run<'_> {
     pub(crate) fn possible_end(&mut self, start: u64, mut end: u64, any: bool) -> u64 {
         if any || !(self.ends.close.is_empty() && self.ends.idle.is_empty()) {
             for shard in &mut self.shards {
-                shard.read_mail();
+                shard.read_others_mail();
                 shard.coming.begin(end);
             }
         }
@@ -107,6 +107,7 @@ impl Run<'_> {
             return None; // what is sent from now on comes later
         }
         let shard = &mut self.shards[shard];
+        shard.read_mail_around(unit.at(), (end - 1) / self.layout.window);
         let Inbound { bytes, received, entered, .. } = shard.inbounds[inbound as usize];
         let mut left = if inside { bytes.saturating_sub(entered) } else { bytes - received };
         if left == 0 {

@@ -28,6 +28,7 @@ mod halves;
 mod launch;
 mod layout;
 mod link;
+mod mail;
 mod make;
 mod net;
 mod overflow;

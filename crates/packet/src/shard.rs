@@ -12,10 +12,11 @@ use crate::conn::{Inbound, Message};
 use crate::halves::{Receiver, Sender};
 use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
+use crate::mail::{Mail, Sorted};
 use crate::packet::{NONE, Pool};
 use crate::schedule::{Calendar, Due};
 use crate::things::{Puller, Thing};
-use crate::transit::{Bag, Letter, Transit, Unit};
+use crate::transit::{Bag, Transit, Unit};
 use lightloom_fabric::{LinkId, NodeId};
 use std::collections::HashMap;
 
@@ -37,6 +38,8 @@ pub(crate) struct Shard<'a> {
     /// By link: of what comes by its other direction; empty unless receivers pull.
     pub pullers: Vec<Puller>,
     pub transit: Transit,
+    /// What arrives at a group in the window that is worked off.
+    pub sorted: Sorted,
     pub pool: Pool,
     pub senders: Vec<Sender>,
     pub receivers: Vec<Receiver>,
@@ -72,8 +75,8 @@ pub(crate) struct Shard<'a> {
 }
 
 impl<'a> Shard<'a> {
-    /// A shard of so many; units follow by [`Shard::add_unit`].
-    pub fn new(number: usize, shards: usize, through: usize) -> Self {
+    /// A shard of so many, with windows of a length; units follow by [`Shard::add_unit`].
+    pub fn new(number: usize, shards: usize, through: usize, window: u64) -> Self {
         let bags = || (0..shards).map(|_| Bag::EMPTY).collect();
         Shard {
             links: Vec::new(),
@@ -89,11 +92,16 @@ impl<'a> Shard<'a> {
                 units: Vec::new(),
                 groups: Vec::new(),
                 agendas: Vec::new(),
+                window: 0,
+                next_starts: window,
+                length: window,
                 calendars: Vec::new(),
                 current: NONE,
                 out: bags(),
-                own: Vec::new(),
+                mails: Vec::new(),
+                begins: vec![0],
             },
+            sorted: Sorted::default(),
             pool: Pool::default(),
             senders: Vec::new(),
             receivers: Vec::new(),
@@ -118,12 +126,13 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// One more unit, with windows of a length; where the first link of a unit is placed.
-    pub fn add_unit(&mut self, unit: &UnitOf, window: u64, place: impl Fn(u32) -> u32) {
+    /// One more unit; where the first link of a unit is placed.
+    pub fn add_unit(&mut self, unit: &UnitOf, place: impl Fn(u32) -> u32) {
         let (UnitOf { links, port, group }, transit) = (unit, &mut self.transit);
         while transit.calendars.len() <= usize::from(*group) {
-            transit.calendars.push(Calendar::new(window));
-            transit.own.push(Bag::EMPTY);
+            transit.calendars.push(Calendar::new(transit.length));
+            transit.mails.push(Mail::default());
+            transit.begins.push(transit.units.len() as u32);
         }
         transit.groups.push(*group);
         let agenda = if *port { NONE } else { transit.agendas.len() as u32 };
@@ -132,6 +141,7 @@ impl<'a> Shard<'a> {
         }
         let link = if *port { place(links[0]) } else { NONE };
         transit.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
+        transit.begins[usize::from(*group) + 1] = transit.units.len() as u32;
     }
 
     // ---- what is due
@@ -166,13 +176,13 @@ impl<'a> Shard<'a> {
         self.transit.plan(number, Thing::Link(at), time);
     }
 
-    /// Reads what other shards sent, and what units here did.
-    pub fn read_mail(&mut self) {
-        self.read_others_mail();
-        (0..self.transit.own.len()).for_each(|group| self.transit.read_mail(group));
+    /// Files what arrives at the units around one, itself included, in a window.
+    pub fn read_mail_around(&mut self, unit: u32, window: u64) {
+        self.transit.read_mail(usize::from(self.transit.groups[unit as usize]), window);
     }
 
-    pub(crate) fn read_others_mail(&mut self) {
+    /// Reads what other shards sent.
+    pub fn read_others_mail(&mut self) {
         let transit = &mut self.transit;
         for bag in &mut self.inbags {
             for (turn, (letter, packet)) in bag.letters.iter().zip(&bag.packets).enumerate() {
@@ -180,10 +190,7 @@ impl<'a> Shard<'a> {
                 self.pool.fetch_free(6);
                 let id = self.pool.take();
                 self.pool.packets[id as usize] = packet.clone();
-                let own = &mut transit.own[usize::from(transit.groups[letter.unit as usize])];
-                let arrival = letter.arrival.renamed(id);
-                own.letters.push(Letter { arrival, unit: letter.unit });
-                own.first = own.first.min(arrival.time);
+                transit.post(letter.unit, letter.arrival.renamed(id));
             }
             bag.letters.clear();
             bag.packets.clear();
@@ -193,16 +200,17 @@ impl<'a> Shard<'a> {
 
     /// The first window with something to do, of length `window`.
     pub fn first_window(&self, window: u64) -> Option<u64> {
-        let mail = self.inbags.iter().chain(&self.transit.own);
-        let mail = mail.map(|bag| bag.first).min().unwrap_or(u64::MAX);
-        let mail = (mail != u64::MAX).then_some(mail / window);
-        let listed = self.transit.calendars.iter().filter_map(Calendar::first);
-        listed.chain(mail).min()
+        let others = self.inbags.iter().map(|bag| bag.first).min().unwrap_or(u64::MAX);
+        let others = (others != u64::MAX).then_some(others / window);
+        let Transit { calendars, mails, window, .. } = &self.transit;
+        let own = mails.iter().filter_map(|mail| mail.first(*window));
+        calendars.iter().filter_map(Calendar::first).chain(own).chain(others).min()
     }
 
     /// When the next thing happens in a window, if anything does; reads mail.
     pub fn first_time(&mut self, window: u64) -> u64 {
-        self.read_mail();
+        self.read_others_mail();
+        (0..self.transit.mails.len()).for_each(|group| self.transit.read_mail(group, window));
         let mut first = u64::MAX;
         let Transit { units, calendars, .. } = &mut self.transit;
         for calendar in calendars {
@@ -222,6 +230,7 @@ impl<'a> Shard<'a> {
 
     /// Packets that are under way to it, but for those that arrive in a later window, perhaps.
     pub fn load(&self) -> usize {
-        self.inbags.iter().chain(&self.transit.own).map(|bag| bag.letters.len()).sum()
+        let others: usize = self.inbags.iter().map(|bag| bag.letters.len()).sum();
+        others + self.transit.mails.iter().map(Mail::len).sum::<usize>()
     }
 }

@@ -3,9 +3,11 @@
 use crate::agenda::Agenda;
 use crate::ahead::{fetch, fetch_end};
 use crate::layout::Place;
+use crate::mail::{Letter, Mail, NEAR, Sorted};
 use crate::packet::{Packet, Pool};
 use crate::schedule::{Arrival, Calendar, Due};
 use crate::things::Thing;
+use std::ops::Range;
 
 /// Units that are worth fetching ahead: with fewer, what a shard holds is about what a core's cache does.
 const LARGE: usize = 1 << 10;
@@ -20,14 +22,7 @@ pub(crate) struct Unit {
     pub agenda: u32,
 }
 
-/// What arrives where.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Letter {
-    pub arrival: Arrival,
-    pub unit: u32,
-}
-
-/// Mail to one shard. If it is from another one, its packets come with it; `packet` says nothing then.
+/// Mail to another shard. Its packets come with it; what a letter says of them says nothing there.
 #[derive(Debug)]
 pub(crate) struct Bag {
     pub letters: Vec<Letter>,
@@ -55,6 +50,11 @@ pub(crate) struct Transit {
     /// By unit: its group.
     pub groups: Vec<u8>,
     pub agendas: Vec<Agenda>,
+    /// The window that is worked off, or the last one that was.
+    pub window: u64,
+    /// When the next one starts, and how long windows are \[ps\].
+    pub next_starts: u64,
+    pub length: u64,
     /// By group.
     pub calendars: Vec<Calendar>,
     /// The unit that is worked off, if it has an agenda.
@@ -62,7 +62,9 @@ pub(crate) struct Transit {
     /// By shard: what goes there.
     pub out: Vec<Bag>,
     /// By group: what arrives here.
-    pub own: Vec<Bag>,
+    pub mails: Vec<Mail>,
+    /// By group: where its units begin; and where the last one's end.
+    pub begins: Vec<u32>,
 }
 
 impl Transit {
@@ -84,9 +86,25 @@ impl Transit {
     /// The same at a unit of this shard that is not the one that is worked off, the hop aside.
     #[inline(always)]
     pub fn post(&mut self, unit: u32, arrival: Arrival) {
-        let own = &mut self.own[usize::from(self.groups[unit as usize])];
-        own.letters.push(Letter { arrival, unit });
-        own.first = own.first.min(arrival.time);
+        let ahead = arrival.time.wrapping_sub(self.next_starts);
+        if ahead >= NEAR * self.length {
+            self.file(unit, arrival);
+            return;
+        }
+        let windows = u64::from(ahead >= self.length) + u64::from(ahead >= 2 * self.length);
+        let mail = &mut self.mails[usize::from(self.groups[unit as usize])];
+        mail.put(self.window + 1 + windows, Letter { arrival, unit });
+    }
+
+    /// Puts a packet where a unit looks for what arrives.
+    #[inline(never)]
+    fn file(&mut self, at: u32, arrival: Arrival) {
+        let unit = &mut self.units[at as usize];
+        unit.inbox.push(arrival);
+        if arrival.time < unit.due.next {
+            let group = usize::from(self.groups[at as usize]);
+            self.calendars[group].list(at, &mut unit.due, arrival.time);
+        }
     }
 
     /// The same at a unit of another shard.
@@ -111,17 +129,52 @@ impl Transit {
         }
     }
 
-    /// Reads what is for a group. Units that letters are for are fetched some letters ahead, then where
-    /// they go.
-    pub fn read_mail(&mut self, group: usize) {
+    /// A window begins.
+    pub fn begin(&mut self, window: u64) {
+        (self.window, self.next_starts) = (window, (window + 1) * self.length);
+    }
+
+    /// The units of a group.
+    fn units_of(&self, group: usize) -> Range<u32> {
+        self.begins[group]..self.begins[group + 1]
+    }
+
+    /// The units of a group that may have something to do in the window that has begun. What arrives there is
+    /// sorted, if that is worth its while and the window is `whole`, and else with the units.
+    pub fn open(&mut self, group: usize, whole: bool, sorted: &mut Sorted) -> Vec<u32> {
+        let (window, units) = (self.window, self.units_of(group));
+        sorted.clear();
+        if !whole || !Sorted::is_worth(self.mails[group].of(window), &units) {
+            self.read_mail(group, window);
+            return self.calendars[group].open(window);
+        }
+        let letters = self.mails[group].take(window);
+        let mut list = self.calendars[group].open(window);
+        let listed = list.len();
+        sorted.fill(&letters, (window * self.length, self.length), units, &mut list);
+        self.mails[group].give_back(window, letters);
+        // Those of which something arrives stand there twice now.
+        let mut kept = 0;
+        for at in 0..listed {
+            if sorted.range(list[at]).is_empty() {
+                list[kept] = list[at];
+                kept += 1;
+            }
+        }
+        list.drain(kept..listed);
+        list
+    }
+
+    /// Files what arrives in a window at a group. Units that letters are for are fetched some letters ahead,
+    /// then where they go.
+    pub fn read_mail(&mut self, group: usize, window: u64) {
         const TURN: usize = 8;
         let ahead = self.is_large();
-        let mut bag = std::mem::replace(&mut self.own[group], Bag::EMPTY);
+        let letters = self.mails[group].take(window);
         let Transit { units, calendars, .. } = self;
         let calendar = &mut calendars[group];
-        let all = &bag.letters[..];
-        let from = |start: usize| all[start.min(all.len())..].iter().take(TURN);
-        for start in (0..all.len()).step_by(TURN) {
+        let from = |start: usize| letters[start.min(letters.len())..].iter().take(TURN);
+        for start in (0..letters.len()).step_by(TURN) {
             if ahead {
                 from(start + 2 * TURN).for_each(|letter| fetch(units, letter.unit as usize));
                 for letter in from(start + TURN) {
@@ -138,9 +191,7 @@ impl Transit {
                 }
             }
         }
-        bag.letters.clear();
-        bag.first = u64::MAX;
-        self.own[group] = bag;
+        self.mails[group].give_back(window, letters);
     }
 
     /// Whether it is worth its while to fetch memory ahead: a small shard stays in the cache.

@@ -3,6 +3,7 @@
 use crate::ahead::{fetch, fetch_whole};
 use crate::common::Common;
 use crate::layout::Place;
+use crate::mail::Sorted;
 use crate::packet::{NONE, Packet};
 use crate::schedule::{Arrival, sort};
 use crate::shard::Shard;
@@ -16,21 +17,25 @@ impl Shard<'_> {
     /// All that happens in a window before `end`.
     pub fn work(&mut self, c: &Common<'_>, window: u64, end: u64) {
         self.read_others_mail();
+        self.transit.begin(window);
+        let whole = end == (window + 1) * self.transit.length;
         let ahead = self.transit.is_large();
+        let mut sorted = std::mem::take(&mut self.sorted);
         for group in 0..self.transit.calendars.len() {
-            self.transit.read_mail(group);
-            let list = self.transit.calendars[group].open(window);
+            let list = self.transit.open(group, whole, &mut sorted);
             for (turn, &at) in list.iter().enumerate() {
                 if ahead {
-                    self.fetch_ahead(&list[turn..]);
+                    self.fetch_ahead(&list[turn..], &sorted);
                 }
+                let range = sorted.range(at);
+                let arrivals = &mut sorted.arrivals[range];
                 let unit = &mut self.transit.units[at as usize];
-                let calendar = &mut self.transit.calendars[group];
-                if !calendar.strike(&mut unit.due) {
+                let struck = self.transit.calendars[group].strike(&mut unit.due);
+                if arrivals.is_empty() && !struck {
                     continue;
                 }
-                let next = match unit.due.next < end {
-                    true => self.work_off(c, at, end),
+                let next = match !arrivals.is_empty() || unit.due.next < end {
+                    true => self.work_off(c, at, arrivals, end),
                     false => unit.due.next,
                 };
                 let due = &mut self.transit.units[at as usize].due;
@@ -41,27 +46,27 @@ impl Shard<'_> {
             }
             self.transit.calendars[group].close(list);
         }
+        self.sorted = sorted;
     }
 
-    /// What happens in a unit before `end`. When the next thing happens there.
+    /// What happens in a unit before `end`, where these arrive, and what is filed there. When the next thing
+    /// happens there.
     #[inline]
-    fn work_off(&mut self, c: &Common<'_>, at: u32, end: u64) -> u64 {
+    fn work_off(&mut self, c: &Common<'_>, at: u32, arrivals: &mut [Arrival], end: u64) -> u64 {
         let unit = &mut self.transit.units[at as usize];
+        let (link, agenda) = (unit.link, unit.agenda);
+        if unit.inbox.is_empty() {
+            sort(arrivals, c.seed);
+            return self.work_arrivals(c, (at, link, agenda), arrivals, end);
+        }
         let mut inbox = std::mem::take(&mut unit.inbox);
+        inbox.extend_from_slice(arrivals);
         sort(&mut inbox, c.seed);
         let due = match inbox.last() {
             Some(last) if last.time >= end => inbox.partition_point(|arrival| arrival.time < end),
             _ => inbox.len(),
         };
-        self.counts.events += due as u64;
-        if let Some(arrival) = inbox[..due].last() {
-            self.last = self.last.max(arrival.time);
-        }
-        let (link, agenda) = (unit.link, unit.agenda);
-        let next = match link {
-            NONE => self.work_unit(c, at, agenda as usize, &inbox[..due], end),
-            _ => self.work_port(c, link, &inbox[..due], end),
-        };
+        let next = self.work_arrivals(c, (at, link, agenda), &inbox[..due], end);
         let left = inbox.len() - due;
         let next = if left > 0 { next.min(inbox[due].time) } else { next };
         if due > 0 {
@@ -72,11 +77,30 @@ impl Shard<'_> {
         next
     }
 
+    /// The same with what arrives before `end`, in order of time, at a unit with one link or an agenda.
+    #[inline]
+    fn work_arrivals(
+        &mut self,
+        c: &Common<'_>,
+        (at, link, agenda): (u32, u32, u32),
+        arrivals: &[Arrival],
+        end: u64,
+    ) -> u64 {
+        self.counts.events += arrivals.len() as u64;
+        if let Some(arrival) = arrivals.last() {
+            self.last = self.last.max(arrival.time);
+        }
+        match link {
+            NONE => self.work_unit(c, at, agenda as usize, arrivals, end),
+            _ => self.work_port(c, link, arrivals, end),
+        }
+    }
+
     /// Has the memory of the units fetched that come after the first of these: units first, then what
     /// arrives there, then the packets, then what a server looks up for these and the second one that a port
     /// has waiting.
     #[inline]
-    fn fetch_ahead(&self, list: &[u32]) {
+    fn fetch_ahead(&self, list: &[u32], sorted: &Sorted) {
         let units = &self.transit.units;
         if let Some(&far) = list.get(10) {
             fetch(units, far as usize);
@@ -89,20 +113,19 @@ impl Shard<'_> {
             fetch(inbox, 8);
         }
         if let Some(&unit) = list.get(3) {
-            let Unit { inbox, link, .. } = &units[unit as usize];
-            for arrival in inbox {
+            for arrival in self.arrivals(unit, sorted) {
                 fetch(&self.pool.packets, arrival.packet() as usize);
             }
-            if let Some(link) = self.links.get(*link as usize) {
+            if let Some(link) = self.links.get(units[unit as usize].link as usize) {
                 fetch(&self.pool.packets, link.control.first() as usize);
                 fetch(&self.pool.packets, link.data.first() as usize);
             }
         }
         let packets = &self.pool.packets[..];
-        if let Some(&unit) = list.get(2) {
-            let unit = &units[unit as usize];
+        if let Some(&at) = list.get(2) {
+            let unit = &units[at as usize];
             fetch_whole(&self.transit.agendas, unit.agenda as usize);
-            for packet in self.at_host(unit) {
+            for packet in self.at_host(at, sorted) {
                 match packet.is_control() {
                     true => fetch_whole(&self.senders, packet.from as usize),
                     false => fetch_whole(&self.receivers, packet.to as usize),
@@ -114,8 +137,8 @@ impl Shard<'_> {
                 fetch(packets, first.next as usize);
             }
         }
-        if let Some(&unit) = list.get(1) {
-            for packet in self.at_host(&units[unit as usize]) {
+        if let Some(&at) = list.get(1) {
+            for packet in self.at_host(at, sorted) {
                 if packet.is_control() {
                     if let Some(sender) = self.senders.get(packet.from as usize) {
                         fetch_whole(&self.messages, sender.message as usize);
@@ -128,10 +151,20 @@ impl Shard<'_> {
         }
     }
 
+    /// What arrives at a unit, or most of it.
+    #[inline]
+    fn arrivals<'u>(&'u self, unit: u32, sorted: &'u Sorted) -> &'u [Arrival] {
+        match &sorted.arrivals[sorted.range(unit)] {
+            [] => &self.transit.units[unit as usize].inbox,
+            arrivals => arrivals,
+        }
+    }
+
     /// The first packets that arrive at a unit that is a server.
     #[inline]
-    fn at_host<'u>(&'u self, unit: &'u Unit) -> impl Iterator<Item = &'u Packet> {
-        let arrivals = unit.inbox.iter().take(if unit.link == NONE { HOST } else { 0 });
+    fn at_host<'u>(&'u self, at: u32, sorted: &'u Sorted) -> impl Iterator<Item = &'u Packet> + 'u {
+        let host = if self.transit.units[at as usize].link == NONE { HOST } else { 0 };
+        let arrivals = self.arrivals(at, sorted).iter().take(host);
         arrivals.filter_map(|arrival| self.pool.packets.get(arrival.packet() as usize))
     }
 
