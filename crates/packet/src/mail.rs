@@ -13,15 +13,25 @@ const LISTS: usize = 4;
 /// Windows after the one that is worked off whose letters are kept here. What arrives later is rare.
 pub(crate) const NEAR: u64 = LISTS as u64 - 1;
 /// Parts of a window by which the letters of a unit are put into order.
-const PARTS: usize = 8;
+const PARTS: usize = 16;
 /// Fewer letters than this share of the units' number are not worth looking at all units.
 const SPARSE: usize = 4;
 
-/// What arrives where.
+/// A packet that is on its way to a unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Letter {
-    pub arrival: Arrival,
+    /// When it arrives after the window of its list began \[ps\].
+    after: u32,
     pub unit: u32,
+    what: u64,
+}
+
+impl Letter {
+    /// What arrives, in a window that starts at a time.
+    #[inline]
+    pub fn arrival(&self, starts: u64) -> Arrival {
+        Arrival { time: starts + u64::from(self.after), what: self.what }
+    }
 }
 
 /// What is on its way to the units of a group.
@@ -31,10 +41,21 @@ pub(crate) struct Mail {
 }
 
 impl Mail {
-    /// A letter of a window, which is among the next [`NEAR`] ones.
+    /// Something arrives at a unit in a window, which is among the next [`NEAR`] ones, so long after it starts.
+    /// Lists take the memory that others had last, for that is what a cache holds.
     #[inline(always)]
-    pub fn put(&mut self, window: u64, letter: Letter) {
-        self.lists[window as usize % LISTS].push(letter);
+    pub fn put(
+        &mut self,
+        window: u64,
+        after: u64,
+        (unit, arrival): (u32, Arrival),
+        spare: &mut Vec<Vec<Letter>>,
+    ) {
+        let list = &mut self.lists[window as usize % LISTS];
+        if list.capacity() == 0 {
+            *list = spare.pop().unwrap_or_default();
+        }
+        list.push(Letter { after: after as u32, unit, what: arrival.what });
     }
 
     /// What arrives in a window.
@@ -42,14 +63,9 @@ impl Mail {
         &self.lists[window as usize % LISTS]
     }
 
-    /// Takes what arrives in a window. The memory comes back by [`Mail::give_back`].
+    /// Takes what arrives in a window.
     pub fn take(&mut self, window: u64) -> Vec<Letter> {
         std::mem::take(&mut self.lists[window as usize % LISTS])
-    }
-
-    pub fn give_back(&mut self, window: u64, mut letters: Vec<Letter>) {
-        letters.clear();
-        self.lists[window as usize % LISTS] = letters;
     }
 
     /// The first window after `current` with a letter.
@@ -92,7 +108,7 @@ impl Sorted {
         self.ends.resize(units.len() * PARTS, 0);
         let scale = ((PARTS as u64) << 32) / length;
         let place = |letter: &Letter| {
-            let part = (letter.arrival.time - starts) * scale >> 32;
+            let part = u64::from(letter.after) * scale >> 32;
             (letter.unit - units.start) as usize * PARTS + part as usize
         };
         letters.iter().for_each(|letter| self.ends[place(letter)] += 1);
@@ -109,7 +125,7 @@ impl Sorted {
         self.arrivals.resize(letters.len(), Arrival::new(0, 0, 0));
         for letter in letters {
             let end = &mut self.ends[place(letter)];
-            self.arrivals[*end as usize] = letter.arrival;
+            self.arrivals[*end as usize] = letter.arrival(starts);
             *end += 1;
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Arrival {
     pub time: u64,
     /// The link that it comes over, which orders those of one time, and which packet it is: one word, for a
     /// processor waits if it reads at once what was written in parts just now.
-    what: u64,
+    pub what: u64,
 }
 
 impl Arrival {

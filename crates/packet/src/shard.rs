@@ -99,6 +99,7 @@ impl<'a> Shard<'a> {
                 current: NONE,
                 out: bags(),
                 mails: Vec::new(),
+                spare: Vec::new(),
                 begins: vec![0],
             },
             sorted: Sorted::default(),
@@ -185,12 +186,14 @@ impl<'a> Shard<'a> {
     pub fn read_others_mail(&mut self) {
         let transit = &mut self.transit;
         for bag in &mut self.inbags {
-            for (turn, (letter, packet)) in bag.letters.iter().zip(&bag.packets).enumerate() {
+            for (turn, ((unit, arrival), packet)) in
+                bag.letters.iter().zip(&bag.packets).enumerate()
+            {
                 fetch(&bag.packets, turn + 6);
                 self.pool.fetch_free(6);
                 let id = self.pool.take();
                 self.pool.packets[id as usize] = packet.clone();
-                transit.post(letter.unit, letter.arrival.renamed(id));
+                transit.post(*unit, arrival.renamed(id));
             }
             bag.letters.clear();
             bag.packets.clear();

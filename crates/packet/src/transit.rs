@@ -22,10 +22,11 @@ pub(crate) struct Unit {
     pub agenda: u32,
 }
 
-/// Mail to another shard. Its packets come with it; what a letter says of them says nothing there.
+/// Mail to another shard. By letter the unit that it is for. Its packets come with it; what an arrival
+/// says of them says nothing there.
 #[derive(Debug)]
 pub(crate) struct Bag {
-    pub letters: Vec<Letter>,
+    pub letters: Vec<(u32, Arrival)>,
     pub packets: Vec<Packet>,
     /// When the first of it is due \[ps\].
     pub first: u64,
@@ -63,6 +64,8 @@ pub(crate) struct Transit {
     pub out: Vec<Bag>,
     /// By group: what arrives here.
     pub mails: Vec<Mail>,
+    /// Memory that letters had.
+    pub spare: Vec<Vec<Letter>>,
     /// By group: where its units begin; and where the last one's end.
     pub begins: Vec<u32>,
 }
@@ -93,7 +96,8 @@ impl Transit {
         }
         let windows = u64::from(ahead >= self.length) + u64::from(ahead >= 2 * self.length);
         let mail = &mut self.mails[usize::from(self.groups[unit as usize])];
-        mail.put(self.window + 1 + windows, Letter { arrival, unit });
+        let window = self.window + 1 + windows;
+        mail.put(window, ahead - windows * self.length, (unit, arrival), &mut self.spare);
     }
 
     /// Puts a packet where a unit looks for what arrives.
@@ -113,7 +117,7 @@ impl Transit {
         let bag = &mut self.out[to.shard()];
         // Changed in the copy: a processor waits if it reads in large what was written in small just now.
         bag.packets.push(pool.packets[arrival.packet() as usize].one_hop_further());
-        bag.letters.push(Letter { arrival, unit: to.at() });
+        bag.letters.push((to.at(), arrival));
         bag.first = bag.first.min(arrival.time);
         pool.give(arrival.packet());
     }
@@ -152,7 +156,7 @@ impl Transit {
         let mut list = self.calendars[group].open(window);
         let listed = list.len();
         sorted.fill(&letters, (window * self.length, self.length), units, &mut list);
-        self.mails[group].give_back(window, letters);
+        self.spare(letters);
         // Those of which something arrives stand there twice now.
         let mut kept = 0;
         for at in 0..listed {
@@ -169,6 +173,7 @@ impl Transit {
     /// then where they go.
     pub fn read_mail(&mut self, group: usize, window: u64) {
         const TURN: usize = 8;
+        let starts = window * self.length;
         let ahead = self.is_large();
         let letters = self.mails[group].take(window);
         let Transit { units, calendars, .. } = self;
@@ -183,7 +188,8 @@ impl Transit {
                     }
                 }
             }
-            for &Letter { arrival, unit: at } in from(start) {
+            for letter in from(start) {
+                let (at, arrival) = (letter.unit, letter.arrival(starts));
                 let unit = &mut units[at as usize];
                 unit.inbox.push(arrival);
                 if arrival.time < unit.due.next {
@@ -191,7 +197,15 @@ impl Transit {
                 }
             }
         }
-        self.mails[group].give_back(window, letters);
+        self.spare(letters);
+    }
+
+    /// Memory for other letters.
+    fn spare(&mut self, mut letters: Vec<Letter>) {
+        if letters.capacity() > 0 {
+            letters.clear();
+            self.spare.push(letters);
+        }
     }
 
     /// Whether it is worth its while to fetch memory ahead: a small shard stays in the cache.
