@@ -43,3 +43,17 @@ pub(crate) fn fetch_end<T>(items: &[T]) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = items;
 }
+
+/// So many items after what is there will be written soon.
+#[inline(always)]
+pub(crate) fn fetch_beyond<T>(items: &[T], more: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let end = items.as_ptr().wrapping_add(items.len() + more);
+        // SAFETY: the instruction only fills the cache, and an address that is none does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(end.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (items, more);
+}

@@ -12,8 +12,8 @@ use std::ops::Range;
 const LISTS: usize = 4;
 /// Windows after the one that is worked off whose letters are kept here. What arrives later is rare.
 pub(crate) const NEAR: u64 = LISTS as u64 - 1;
-/// Parts of a window by which the letters of a unit are put into order.
-const PARTS: usize = 16;
+/// Parts of a window, at most, by which the letters of a unit are put into order: a power of two.
+const PARTS: usize = 8;
 /// Fewer letters than this share of the units' number are not worth looking at all units.
 const SPARSE: usize = 4;
 
@@ -56,6 +56,7 @@ impl Mail {
             *list = spare.pop().unwrap_or_default();
         }
         list.push(Letter { after: after as u32, unit, what: arrival.what });
+        crate::ahead::fetch_beyond(list, 7);
     }
 
     /// What arrives in a window.
@@ -106,10 +107,10 @@ impl Sorted {
         self.first = units.start;
         self.ends.clear();
         self.ends.resize(units.len() * PARTS, 0);
-        let scale = ((PARTS as u64) << 32) / length;
+        // The narrowest parts that are a power of two long and no more than there may be.
+        let shift = (length.next_power_of_two() / PARTS as u64).max(1).trailing_zeros();
         let place = |letter: &Letter| {
-            let part = u64::from(letter.after) * scale >> 32;
-            (letter.unit - units.start) as usize * PARTS + part as usize
+            (letter.unit - units.start) as usize * PARTS + (letter.after >> shift) as usize
         };
         letters.iter().for_each(|letter| self.ends[place(letter)] += 1);
         let mut end = 0;
