@@ -8,10 +8,10 @@
 use crate::schedule::Arrival;
 use std::ops::Range;
 
-/// Lists of windows: that which is worked off, and those after it that have one.
+/// Lists of windows: that which is worked off and those after it that have one, or a power of two.
 const LISTS: usize = 4;
 /// Windows after the one that is worked off whose letters are kept here. What arrives later is rare.
-pub(crate) const NEAR: u64 = LISTS as u64 - 1;
+pub(crate) const NEAR: u64 = 2;
 /// Parts of a window, at most, by which the letters of a unit are put into order: a power of two.
 const PARTS: usize = 8;
 /// Fewer letters than this share of the units' number are not worth looking at all units.
@@ -34,6 +34,16 @@ impl Letter {
     }
 }
 
+/// Lists take the memory that others had last, for that is what a cache holds.
+#[cold]
+fn make_room(list: &mut Vec<Letter>, spare: &mut Vec<Vec<Letter>>) {
+    match spare.pop() {
+        Some(room) if list.is_empty() => *list = room,
+        Some(room) => spare.push(room),
+        None => {}
+    }
+}
+
 /// What is on its way to the units of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
@@ -42,7 +52,6 @@ pub(crate) struct Mail {
 
 impl Mail {
     /// Something arrives at a unit in a window, which is among the next [`NEAR`] ones, so long after it starts.
-    /// Lists take the memory that others had last, for that is what a cache holds.
     #[inline(always)]
     pub fn put(
         &mut self,
@@ -52,8 +61,8 @@ impl Mail {
         spare: &mut Vec<Vec<Letter>>,
     ) {
         let list = &mut self.lists[window as usize % LISTS];
-        if list.capacity() == 0 {
-            *list = spare.pop().unwrap_or_default();
+        if list.len() == list.capacity() {
+            make_room(list, spare);
         }
         list.push(Letter { after: after as u32, unit, what: arrival.what });
         crate::ahead::fetch_beyond(list, 7);

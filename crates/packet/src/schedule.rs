@@ -52,7 +52,13 @@ impl Arrival {
     }
     #[inline]
     fn is_after(&self, other: &Arrival, seed: u64) -> bool {
-        self.time > other.time || (self.time == other.time && self.tie(seed) > other.tie(seed))
+        self.time > other.time || (self.time == other.time && self.loses(other, seed))
+    }
+    /// Whether it is the second of two at one time. Never inlined, or all arrivals were hashed for the few that tie.
+    #[cold]
+    #[inline(never)]
+    fn loses(&self, other: &Arrival, seed: u64) -> bool {
+        self.tie(seed) > other.tie(seed)
     }
 }
 

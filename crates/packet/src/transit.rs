@@ -94,7 +94,7 @@ impl Transit {
             self.file(unit, arrival);
             return;
         }
-        let windows = u64::from(ahead >= self.length) + u64::from(ahead >= 2 * self.length);
+        let windows = u64::from(ahead >= self.length);
         let mail = &mut self.mails[usize::from(self.groups[unit as usize])];
         let window = self.window + 1 + windows;
         mail.put(window, ahead - windows * self.length, (unit, arrival), &mut self.spare);
