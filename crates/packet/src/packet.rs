@@ -152,6 +152,17 @@ impl Packet {
         self.flags = self.flags & !URGENT | if urgent { URGENT } else { 0 };
     }
 
+    /// Cuts a train after so many packets, of a size: the rest of it.
+    pub fn cut(&mut self, packets: u32, full: u64) -> Packet {
+        let mut tail = self.clone();
+        let bytes = u64::from(packets) * full;
+        tail.set_bytes(self.bytes() - bytes);
+        self.set_bytes(bytes);
+        self.set_urgent(false);
+        tail.seq += packets;
+        tail
+    }
+
     /// Gives it a path; if it is too long to carry, `long` is where it stands in [`LongPaths`].
     #[inline]
     pub fn take(&mut self, links: impl ExactSizeIterator<Item = u32>, long: u32) {
@@ -232,7 +243,7 @@ impl LongPaths {
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     pub packets: Vec<Packet>,
-    free: Vec<u32>,
+    pub free: Vec<u32>,
 }
 
 impl Pool {
@@ -242,18 +253,18 @@ impl Pool {
             self.packets.len() as u32 - 1
         })
     }
+    /// Has so many free ones.
+    pub fn have(&mut self, count: usize) {
+        while self.free.len() < count {
+            self.packets.push(FREE);
+            self.free.push(self.packets.len() as u32 - 1);
+        }
+    }
     /// Cuts a train after so many packets, of a size: the rest of it.
     #[cold]
     pub fn cut(&mut self, id: u32, packets: u32, full: u64) -> u32 {
         let rest = self.take();
-        let head = &mut self.packets[id as usize];
-        let mut tail = head.clone();
-        let bytes = u64::from(packets) * full;
-        tail.set_bytes(head.bytes() - bytes);
-        head.set_bytes(bytes);
-        head.set_urgent(false);
-        tail.seq += packets;
-        self.packets[rest as usize] = tail;
+        self.packets[rest as usize] = self.packets[id as usize].cut(packets, full);
         rest
     }
     /// The one that is taken when so many others have been will be written to soon.

@@ -17,7 +17,9 @@ use crate::transit::Transit;
 struct Port<'s, 'c, 'd, const TRAINS: bool> {
     c: &'c Common<'d>,
     link: &'s mut Link,
-    pool: &'s mut Pool,
+    /// Those of the pool, and which of them are free.
+    packets: &'s mut [Packet],
+    free: &'s mut Vec<u32>,
     transit: &'s mut Transit,
     name: u32,
     class: Class,
@@ -43,7 +45,7 @@ impl<const TRAINS: bool> Port<'_, '_, '_, TRAINS> {
     #[inline(always)]
     fn send_at(&mut self, id: u32, now: u64) {
         let (c, link) = (self.c, &mut *self.link);
-        let packet = &mut self.pool.packets[id as usize];
+        let packet = &mut self.packets[id as usize];
         let (size, takes, count) = if packet.is_control() {
             let headers = if TRAINS { c.settings.headers(packet.size) } else { 1 };
             (headers * c.settings.header, headers * self.control, 1)
@@ -68,7 +70,8 @@ impl<const TRAINS: bool> Port<'_, '_, '_, TRAINS> {
             packet.hop = hop;
             self.transit.post(to.at(), arrival);
         } else {
-            self.transit.send_away(self.pool, to, arrival);
+            self.transit.send_away(self.packets, to, arrival);
+            self.free.push(id);
         }
     }
 
@@ -77,18 +80,25 @@ impl<const TRAINS: bool> Port<'_, '_, '_, TRAINS> {
     fn serve(&mut self, end: u64) {
         while self.link.free_at < end {
             let now = self.link.free_at;
-            let packets: &[Packet] = &self.pool.packets;
-            if let Some(id) = self.link.control.pop(packets) {
-                fetch(packets, self.link.control.first() as usize);
+            if let Some(id) = self.link.control.pop(self.packets) {
+                fetch(self.packets, self.link.control.first() as usize);
                 self.send(id, now);
-            } else if let Some(id) = self.link.data.pop(packets) {
-                self.link.queued -= u64::from(packets[id as usize].size);
-                fetch(packets, self.link.data.first() as usize);
+            } else if let Some(id) = self.link.data.pop(self.packets) {
+                self.link.queued -= u64::from(self.packets[id as usize].size);
+                fetch(self.packets, self.link.data.first() as usize);
                 self.send(id, now);
             } else {
                 return;
             }
         }
+    }
+
+    /// Cuts a train after so many packets: the rest of it.
+    #[cold]
+    fn cut(&mut self, id: u32, packets: u32, full: u64) -> u32 {
+        let rest = self.free.pop().expect("a packet is free for each that arrives");
+        self.packets[rest as usize] = self.packets[id as usize].cut(packets, full);
+        rest
     }
 
     fn is_empty(&self) -> bool {
@@ -127,21 +137,24 @@ impl Shard<'_> {
         let class = c.classes[link.class as usize];
         let (name, before) = (self.names[at as usize], link.packets);
         let control = class.time_for(c.settings.header);
-        let (pool, transit) = (&mut self.pool, &mut self.transit);
-        let mut port = Port::<TRAINS> { c, link, pool, transit, name, class, control };
+        if TRAINS {
+            self.pool.have(inbox.len()); // for each may be cut
+        }
+        let (transit, Pool { packets, free }) = (&mut self.transit, &mut self.pool);
+        let mut port = Port::<TRAINS> { c, link, packets, free, transit, name, class, control };
         let mut trims = 0;
         for arrival in inbox {
             let (now, id) = (arrival.time, arrival.packet());
             port.serve(now);
             let idle = port.link.free_at <= now && port.is_empty();
-            let packet = &mut port.pool.packets[id as usize];
+            let packet = &mut port.packets[id as usize];
             if packet.is_control() {
                 if idle {
                     port.send(id, now);
                 } else if TRAINS && port.link.free_at > now {
                     port.send_between(id, now);
                 } else {
-                    port.link.control.push(id, &mut port.pool.packets);
+                    port.link.control.push(id, port.packets);
                 }
                 continue;
             }
@@ -154,15 +167,15 @@ impl Shard<'_> {
                 let cut = room > 0 && packets > 1;
                 // What has room of a train goes on.
                 let (rest, lost) = match cut {
-                    true => (port.pool.cut(id, room, full), packets - room),
+                    true => (port.cut(id, room, full), packets - room),
                     false => (id, packets),
                 };
                 if c.settings.trims {
-                    port.pool.packets[rest as usize].trim(lost);
+                    port.packets[rest as usize].trim(lost);
                     trims += u64::from(lost);
-                    port.link.control.push(rest, &mut port.pool.packets);
+                    port.link.control.push(rest, port.packets);
                 } else {
-                    port.pool.give(rest);
+                    port.free.push(rest);
                     self.counts.drops += u64::from(lost);
                     self.tallies[at as usize].drops += u64::from(lost);
                 }
@@ -171,7 +184,7 @@ impl Shard<'_> {
                 }
                 size = u64::from(room) * full;
             }
-            let packet = &mut port.pool.packets[id as usize];
+            let packet = &mut port.packets[id as usize];
             if queued >= c.settings.ecn_low {
                 let tally = &mut self.tallies[at as usize];
                 if c.marks(queued, name, tally.marks, now) {
@@ -182,7 +195,7 @@ impl Shard<'_> {
             if idle {
                 port.send(id, now);
             } else {
-                port.link.data.push(id, &mut port.pool.packets);
+                port.link.data.push(id, port.packets);
                 port.link.queued = queued + size;
                 port.link.peak = port.link.peak.max(queued + size);
             }

@@ -75,7 +75,8 @@ impl Transit {
     #[inline]
     pub fn deposit(&mut self, pool: &mut Pool, to: Place, arrival: Arrival) {
         if to.shard() != self.number {
-            self.send_away(pool, to, arrival);
+            self.send_away(&pool.packets, to, arrival);
+            pool.give(arrival.packet());
             return;
         }
         pool.packets[arrival.packet() as usize].hop += 1;
@@ -111,15 +112,14 @@ impl Transit {
         }
     }
 
-    /// The same at a unit of another shard.
+    /// The same at a unit of another shard; the packet is no longer one of this shard's.
     #[inline(never)]
-    pub fn send_away(&mut self, pool: &mut Pool, to: Place, arrival: Arrival) {
+    pub fn send_away(&mut self, packets: &[Packet], to: Place, arrival: Arrival) {
         let bag = &mut self.out[to.shard()];
         // Changed in the copy: a processor waits if it reads in large what was written in small just now.
-        bag.packets.push(pool.packets[arrival.packet() as usize].one_hop_further());
+        bag.packets.push(packets[arrival.packet() as usize].one_hop_further());
         bag.letters.push((to.at(), arrival));
         bag.first = bag.first.min(arrival.time);
-        pool.give(arrival.packet());
     }
 
     /// A unit with an agenda does something at a time.
