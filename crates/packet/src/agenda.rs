@@ -6,6 +6,7 @@
 //! runs, found as in patience sorting. What fits nowhere waits in a heap.
 //! Checked against a sorted list, on random plans.
 
+use crate::ahead::fetch;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -122,6 +123,24 @@ impl Agenda {
         if time < self.next.0 {
             (self.next, self.lane) = ((time, self.planned), at as u32);
         }
+    }
+
+    /// Has its lanes fetched, of which a few are in use.
+    #[inline]
+    pub fn fetch_lanes(&self) {
+        (0..3).for_each(|lane| fetch(&self.lanes, lane));
+    }
+
+    /// Has the first plans of its lanes fetched.
+    #[inline]
+    pub fn fetch_firsts(&self) {
+        self.lanes.iter().for_each(|lane| fetch(&lane.plans, lane.done));
+    }
+
+    /// What is planned first in each lane.
+    #[inline]
+    pub fn firsts(&self) -> impl Iterator<Item = u32> {
+        self.lanes.iter().filter_map(|lane| lane.plans.get(lane.done)).map(|plan| plan.thing)
     }
 
     /// When the next thing is due, or the end of time.

@@ -210,7 +210,7 @@ impl Run<'_> {
         } else {
             moved.send_missing_again(of);
         }
-        (of.links, of.long) = (moved.travelled().to_vec(), moved.long);
+        of.follow(&moved);
         self.shards[here].senders[sender as usize] = moved;
         let control = self.control(id, now);
         let inbound = self.shards[there].receivers[receiver as usize].inbound as usize;

@@ -107,8 +107,9 @@ pub(crate) struct Receiver {
     pub from: u32,
     /// Full payload of a packet.
     pub mtu: u32,
-    /// What packets travel to it, unless its sender's balancer chooses.
+    /// What packets travel to it, unless its sender's balancer chooses, and the last link of that.
     pub links: Vec<u32>,
+    pub last: u32,
     pub long: u32,
 }
 
@@ -222,8 +223,16 @@ impl Receiver {
             from,
             mtu: sender.mtu,
             links: sender.travelled().to_vec(),
+            last: *sender.travelled().last().expect("a path has a link"),
             long: sender.long,
         }
+    }
+
+    /// Its sender goes on along another route.
+    pub fn follow(&mut self, sender: &Sender) {
+        self.links = sender.travelled().to_vec();
+        self.last = *sender.travelled().last().expect("a path has a link");
+        self.long = sender.long;
     }
 
     /// Notes that a packet arrived; false if it had arrived before.

@@ -66,8 +66,7 @@ impl Shard<'_> {
     pub fn wants_pull(&mut self, c: &Common<'_>, id: u32, packets: u32) -> Option<(u32, u64)> {
         let receiver = &mut self.receivers[id as usize];
         if receiver.pulls == 0 {
-            let last = *receiver.links.last().expect("a path has a link");
-            receiver.puller = c.at(last ^ 1);
+            receiver.puller = c.at(receiver.last ^ 1);
         }
         let at = receiver.puller;
         let idle = receiver.pulls == 0;

@@ -31,6 +31,14 @@ impl Thing {
             Thing::Puller(id) => id | PULLER,
         }
     }
+    /// The link that may fall idle, if that is it.
+    #[inline]
+    pub fn link(id: u32) -> Option<u32> {
+        match Thing::of(id) {
+            Thing::Link(at) => Some(at),
+            _ => None,
+        }
+    }
     #[inline]
     pub fn of(id: u32) -> Self {
         match id & KIND {

@@ -1,5 +1,6 @@
 //! A window of a shard: units one after the other, each with all that happens in it before the window ends.
 
+use crate::agenda::Agenda;
 use crate::ahead::{fetch, fetch_whole};
 use crate::common::Common;
 use crate::layout::Place;
@@ -112,7 +113,18 @@ impl Shard<'_> {
             fetch(inbox, 4);
             fetch(inbox, 8);
         }
+        let agendas = &self.transit.agendas[..];
+        let agenda = |at: u32| agendas.get(units[at as usize].agenda as usize);
+        if let Some(&at) = list.get(5) {
+            fetch_whole(agendas, units[at as usize].agenda as usize);
+        }
+        if let Some(agenda) = list.get(4).and_then(|&at| agenda(at)) {
+            agenda.fetch_lanes();
+        }
         if let Some(&unit) = list.get(3) {
+            if let Some(agenda) = agenda(unit) {
+                agenda.fetch_firsts();
+            }
             for arrival in self.arrivals(unit, sorted) {
                 fetch(&self.pool.packets, arrival.packet() as usize);
             }
@@ -124,7 +136,9 @@ impl Shard<'_> {
         let packets = &self.pool.packets[..];
         if let Some(&at) = list.get(2) {
             let unit = &units[at as usize];
-            fetch_whole(&self.transit.agendas, unit.agenda as usize);
+            for at in agenda(at).into_iter().flat_map(Agenda::firsts).filter_map(Thing::link) {
+                fetch(&self.links, at as usize);
+            }
             for packet in self.at_host(at, sorted) {
                 match packet.is_control() {
                     true => fetch_whole(&self.senders, packet.from as usize),
@@ -138,6 +152,12 @@ impl Shard<'_> {
             }
         }
         if let Some(&at) = list.get(1) {
+            for at in agenda(at).into_iter().flat_map(Agenda::firsts).filter_map(Thing::link) {
+                if let Some(link) = self.links.get(at as usize) {
+                    fetch(packets, link.control.first() as usize);
+                    fetch(packets, link.data.first() as usize);
+                }
+            }
             for packet in self.at_host(at, sorted) {
                 if packet.is_control() {
                     if let Some(sender) = self.senders.get(packet.from as usize) {
