@@ -138,6 +138,7 @@ impl Shard<'_> {
             let unit = &units[at as usize];
             for at in agenda(at).into_iter().flat_map(Agenda::firsts).filter_map(Thing::link) {
                 fetch(&self.links, at as usize);
+                fetch(&self.tallies, at as usize);
             }
             for packet in self.at_host(at, sorted) {
                 match packet.is_control() {
@@ -145,10 +146,12 @@ impl Shard<'_> {
                     false => fetch_whole(&self.receivers, packet.to as usize),
                 }
             }
-            if let Some(link) = self.links.get(unit.link as usize)
-                && let Some(first) = packets.get(link.data.first() as usize)
-            {
-                fetch(packets, first.next as usize);
+            if let Some(link) = self.links.get(unit.link as usize) {
+                for queue in [link.control, link.data] {
+                    if let Some(first) = packets.get(queue.first() as usize) {
+                        fetch(packets, first.next as usize);
+                    }
+                }
             }
         }
         if let Some(&at) = list.get(1) {
@@ -165,6 +168,7 @@ impl Shard<'_> {
                     }
                 } else if let Some(receiver) = self.receivers.get(packet.to as usize) {
                     fetch_whole(&self.inbounds, receiver.inbound as usize);
+                    fetch(&self.pullers, receiver.puller as usize);
                     fetch(&receiver.seen, packet.seq as usize / 64);
                 }
             }
