@@ -30,23 +30,9 @@ pub(crate) fn fetch_whole<T>(items: &[T], at: usize) {
     let _ = (items, at);
 }
 
-/// Something will be appended soon.
+/// Something will be appended soon, behind so many more items than there are.
 #[inline(always)]
-pub(crate) fn fetch_end<T>(items: &[T]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let end = items.as_ptr().wrapping_add(items.len());
-        // SAFETY: the instruction only fills the cache, and an address that is none does nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(end.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = items;
-}
-
-/// So many items after what is there will be written soon.
-#[inline(always)]
-pub(crate) fn fetch_beyond<T>(items: &[T], more: usize) {
+pub(crate) fn fetch_end<T>(items: &[T], more: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

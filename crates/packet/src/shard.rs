@@ -14,9 +14,9 @@ use crate::layout::UnitOf;
 use crate::link::{Link, Tally};
 use crate::mail::{Mail, Sorted};
 use crate::packet::{NONE, Pool};
-use crate::schedule::{Calendar, Due};
+use crate::schedule::Calendar;
 use crate::things::{Puller, Thing};
-use crate::transit::{Bag, Transit, Unit};
+use crate::transit::{Bag, Transit};
 use lightloom_fabric::{LinkId, NodeId};
 use std::collections::HashMap;
 
@@ -77,7 +77,6 @@ pub(crate) struct Shard<'a> {
 impl<'a> Shard<'a> {
     /// A shard of so many, with windows of a length; units follow by [`Shard::add_unit`].
     pub fn new(number: usize, shards: usize, through: usize, window: u64) -> Self {
-        let bags = || (0..shards).map(|_| Bag::EMPTY).collect();
         Shard {
             links: Vec::new(),
             names: Vec::new(),
@@ -87,21 +86,7 @@ impl<'a> Shard<'a> {
             held: Vec::new(),
             ways: HashMap::new(),
             pullers: Vec::new(),
-            transit: Transit {
-                number,
-                units: Vec::new(),
-                groups: Vec::new(),
-                agendas: Vec::new(),
-                window: 0,
-                next_starts: window,
-                length: window,
-                calendars: Vec::new(),
-                current: NONE,
-                out: bags(),
-                mails: Vec::new(),
-                spare: Vec::new(),
-                begins: vec![0],
-            },
+            transit: Transit::new(number, shards, window),
             sorted: Sorted::default(),
             pool: Pool::default(),
             senders: Vec::new(),
@@ -113,7 +98,7 @@ impl<'a> Shard<'a> {
             free_messages: Vec::new(),
             free_inbounds: Vec::new(),
             through: vec![(0, 0); through],
-            inbags: bags(),
+            inbags: (0..shards).map(|_| Bag::EMPTY).collect(),
             counts: Counts::default(),
             last: 0,
             finished: Vec::new(),
@@ -131,18 +116,14 @@ impl<'a> Shard<'a> {
     pub fn add_unit(&mut self, unit: &UnitOf, place: impl Fn(u32) -> u32) {
         let (UnitOf { links, port, group }, transit) = (unit, &mut self.transit);
         while transit.calendars.len() <= usize::from(*group) {
-            transit.calendars.push(Calendar::new(transit.length));
-            transit.mails.push(Mail::default());
-            transit.begins.push(transit.units.len() as u32);
+            transit.add_group();
         }
-        transit.groups.push(*group);
         let agenda = if *port { NONE } else { transit.agendas.len() as u32 };
         if !*port {
             transit.agendas.push(Agenda::EMPTY);
         }
         let link = if *port { place(links[0]) } else { NONE };
-        transit.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
-        transit.begins[usize::from(*group) + 1] = transit.units.len() as u32;
+        transit.add_unit(*group, link, agenda);
     }
 
     // ---- what is due

@@ -4,7 +4,7 @@ use crate::agenda::Agenda;
 use crate::ahead::{fetch, fetch_end};
 use crate::layout::Place;
 use crate::mail::{Letter, Mail, NEAR, Sorted};
-use crate::packet::{Packet, Pool};
+use crate::packet::{NONE, Packet, Pool};
 use crate::schedule::{Arrival, Calendar, Due};
 use crate::things::Thing;
 use std::ops::Range;
@@ -22,10 +22,10 @@ pub(crate) struct Unit {
     pub agenda: u32,
 }
 
-/// Mail to another shard. By letter the unit that it is for. Its packets come with it; what an arrival
-/// says of them says nothing there.
+/// Mail to another shard, with its packets; by which number an arrival knows its packet says nothing there.
 #[derive(Debug)]
 pub(crate) struct Bag {
+    /// By unit: what arrives.
     pub letters: Vec<(u32, Arrival)>,
     pub packets: Vec<Packet>,
     /// When the first of it is due \[ps\].
@@ -54,7 +54,7 @@ pub(crate) struct Transit {
     /// The window that is worked off, or the last one that was.
     pub window: u64,
     /// When the next one starts, and how long windows are \[ps\].
-    pub next_starts: u64,
+    next_starts: u64,
     pub length: u64,
     /// By group.
     pub calendars: Vec<Calendar>,
@@ -65,12 +65,46 @@ pub(crate) struct Transit {
     /// By group: what arrives here.
     pub mails: Vec<Mail>,
     /// Memory that letters had.
-    pub spare: Vec<Vec<Letter>>,
+    rooms: Vec<Vec<Letter>>,
     /// By group: where its units begin; and where the last one's end.
     pub begins: Vec<u32>,
 }
 
 impl Transit {
+    /// That of a shard of so many, with windows of a length, and no units yet.
+    pub fn new(number: usize, shards: usize, length: u64) -> Self {
+        Transit {
+            number,
+            units: Vec::new(),
+            groups: Vec::new(),
+            agendas: Vec::new(),
+            window: 0,
+            next_starts: length,
+            length,
+            calendars: Vec::new(),
+            current: NONE,
+            out: (0..shards).map(|_| Bag::EMPTY).collect(),
+            mails: Vec::new(),
+            rooms: Vec::new(),
+            begins: vec![0],
+        }
+    }
+
+    /// One more group.
+    pub fn add_group(&mut self) {
+        self.calendars.push(Calendar::new(self.length));
+        self.mails.push(Mail::default());
+        self.begins.push(self.units.len() as u32);
+    }
+
+    /// One more unit, of the last group: with one link, or with an agenda.
+    pub fn add_unit(&mut self, group: u8, link: u32, agenda: u32) {
+        assert_eq!(usize::from(group) + 1, self.mails.len(), "units of a group are side by side");
+        self.groups.push(group);
+        self.units.push(Unit { inbox: Vec::new(), due: Due::NEVER, link, agenda });
+        self.begins[usize::from(group) + 1] = self.units.len() as u32;
+    }
+
     /// A packet arrives at a unit at a time, over a link: one hop further.
     #[inline]
     pub fn deposit(&mut self, pool: &mut Pool, to: Place, arrival: Arrival) {
@@ -98,7 +132,7 @@ impl Transit {
         let windows = u64::from(ahead >= self.length);
         let mail = &mut self.mails[usize::from(self.groups[unit as usize])];
         let window = self.window + 1 + windows;
-        mail.put(window, ahead - windows * self.length, (unit, arrival), &mut self.spare);
+        mail.put(window, ahead - windows * self.length, (unit, arrival), &mut self.rooms);
     }
 
     /// Puts a packet where a unit looks for what arrives.
@@ -156,7 +190,7 @@ impl Transit {
         let mut list = self.calendars[group].open(window);
         let listed = list.len();
         sorted.fill(&letters, (window * self.length, self.length), units, &mut list);
-        self.spare(letters);
+        self.leave(letters);
         // Those of which something arrives stand there twice now.
         let mut kept = 0;
         for at in 0..listed {
@@ -184,7 +218,7 @@ impl Transit {
                 from(start + 2 * TURN).for_each(|letter| fetch(units, letter.unit as usize));
                 for letter in from(start + TURN) {
                     if let Some(unit) = units.get(letter.unit as usize) {
-                        fetch_end(&unit.inbox);
+                        fetch_end(&unit.inbox, 0);
                     }
                 }
             }
@@ -197,14 +231,14 @@ impl Transit {
                 }
             }
         }
-        self.spare(letters);
+        self.leave(letters);
     }
 
-    /// Memory for other letters.
-    fn spare(&mut self, mut letters: Vec<Letter>) {
+    /// Leaves memory to other letters.
+    fn leave(&mut self, mut letters: Vec<Letter>) {
         if letters.capacity() > 0 {
             letters.clear();
-            self.spare.push(letters);
+            self.rooms.push(letters);
         }
     }
 
@@ -217,5 +251,87 @@ impl Transit {
     /// When the next thing happens in a unit.
     pub fn next_in(&self, unit: u32) -> u64 {
         self.units[unit as usize].due.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GROUPS: u32 = 3;
+
+    /// Units of so many in each group.
+    fn transit(each: u32, length: u64) -> Transit {
+        let mut it = Transit::new(0, 1, length);
+        for group in 0..GROUPS {
+            it.add_group();
+            for _ in 0..each {
+                it.add_unit(group as u8, NONE, NONE);
+            }
+        }
+        it
+    }
+
+    proptest! {
+        /// Whatever is posted when, and wherever windows are cut: each packet is where it is read in its
+        /// window, once, and none is there in another.
+        #[test]
+        fn what_is_posted_arrives_in_its_window(
+            length in 1u64..40, each in 1u32..6, cuts in prop::collection::vec(0u64..40, 1..8),
+            posts in prop::collection::vec((0u64..120, 0u64..160, 0u32..18), 1..150),
+        ) {
+            let mut it = transit(each, length);
+            let mut posts: Vec<(u64, u64, u32)> = posts
+                .into_iter()
+                .map(|(now, after, unit)| (now, now + length + after, unit % (GROUPS * each)))
+                .collect();
+            posts.sort_unstable();
+            posts.reverse();
+            let mut expected: Vec<(u64, u32)> = posts.iter().map(|&(_, time, unit)| (time, unit)).collect();
+            expected.sort_unstable();
+            let (mut found, mut sorted, mut packet) = (Vec::new(), Sorted::default(), 0);
+            let (mut until, mut turn) = (0, 0);
+            while found.len() < expected.len() {
+                let window = until / length;
+                let (mut end, cut) = ((window + 1) * length, until + cuts[turn % cuts.len()]);
+                turn += 1;
+                if until < cut && cut < end {
+                    end = cut;
+                }
+                it.begin(window);
+                // Any group comes first, and sends to others while they wait for their turn.
+                for group in 0..GROUPS as usize {
+                    let list = it.open(group, end == (window + 1) * length, &mut sorted);
+                    for &at in &list {
+                        let due = &mut it.units[at as usize].due;
+                        let arrivals = &sorted.arrivals[sorted.range(at)];
+                        if !it.calendars[group].strike(due) && arrivals.is_empty() {
+                            continue; // it stood there before, too
+                        }
+                        due.next = u64::MAX;
+                        let inbox = &mut it.units[at as usize].inbox;
+                        inbox.extend_from_slice(arrivals);
+                        let due = inbox.extract_if(.., |arrival| arrival.time < end);
+                        for arrival in due {
+                            prop_assert!(arrival.time >= until);
+                            found.push((arrival.time, at));
+                        }
+                        if let Some(next) = it.units[at as usize].inbox.iter().map(|a| a.time).min() {
+                            it.calendars[group].list(at, &mut it.units[at as usize].due, next);
+                        }
+                    }
+                    it.calendars[group].close(list);
+                    while group == 0 && posts.last().is_some_and(|&(now, ..)| now < end) {
+                        let (_, time, unit) = posts.pop().expect("it was looked at");
+                        it.post(unit, Arrival::new(time, packet, packet));
+                        packet += 1;
+                    }
+                }
+                until = end;
+            }
+            found.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
     }
 }
