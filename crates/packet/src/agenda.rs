@@ -1,23 +1,24 @@
 //! What a unit with more than a port is about to do, in order of time; of one time, what was planned first.
 //!
-//! Most is planned a fixed time ahead: a packet's time on a link, and that and the link's delay. So what is
-//! planned equally far ahead is in order by itself. Plans stand in lanes, each in order of time, and join
-//! the lane in which they come next; the next one is the first of one of them. That is a merge of sorted
-//! runs, found as in patience sorting. What fits nowhere waits in a heap.
-//! Checked against a sorted list, on random plans.
+//! What is due in the window that is worked off turns on a wheel of short parts of that window (a calendar
+//! queue: R. Brown, CACM 31(10), 1988), of which there is one, for units are worked off one after the other.
+//! What is due later waits in its unit's agenda, in no order, until its window comes; what is due far later,
+//! in a heap.
+//! Checked against a sorted list, on random plans and windows.
 
 use crate::ahead::fetch;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Lanes at most: more are looked through for longer than they save.
-const LANES: usize = 8;
-/// A lane forgets what is done, so many plans at a time.
-const MANY: usize = if cfg!(test) { 8 } else { 1 << 9 };
+/// Parts of a window, at most: a power of two.
+const PARTS: usize = 1 << 10;
+const WORD: usize = u64::BITS as usize;
+/// Plans are numbered anew from here on.
+const MANY: u32 = if cfg!(test) { 20 } else { 1 << 31 };
 
 /// What a unit planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Planned {
+pub(crate) struct Planned {
     time: u64,
     order: u32,
     thing: u32,
@@ -34,139 +35,197 @@ impl PartialOrd for Planned {
     }
 }
 
-/// Plans in order of time.
-#[derive(Debug)]
-struct Lane {
-    /// The first and the last of them; an empty lane has them at the end and at the start of time.
-    first: (u64, u32),
-    last: u64,
-    /// Those before this place are done.
-    done: usize,
-    plans: Vec<Planned>,
-}
-
-impl Lane {
-    const EMPTY: Lane = Lane { first: NEVER, last: 0, done: 0, plans: Vec::new() };
-
-    #[inline]
-    fn push(&mut self, planned: Planned) {
-        if self.first == NEVER {
-            self.first = (planned.time, planned.order);
-        }
-        self.last = planned.time;
-        self.plans.push(planned);
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Planned> {
-        let next = self.plans.get(self.done).copied();
-        self.done += 1;
-        match self.plans.get(self.done) {
-            Some(first) => self.first = (first.time, first.order),
-            None => {
-                (self.first, self.last, self.done) = (NEVER, 0, 0);
-                self.plans.clear();
-            }
-        }
-        if self.done == MANY {
-            self.plans.drain(..MANY);
-            self.done = 0;
-        }
-        next
-    }
-}
-
-const NEVER: (u64, u32) = (u64::MAX, u32::MAX);
-
-/// See the head of this file.
+/// What one unit has planned.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The next plan, and the lane in which it is.
-    next: (u64, u32),
-    lane: u32,
+    /// When the next thing is due that is not on the wheel.
+    next: u64,
+    /// From here on it is far later \[ps\].
+    far: u64,
     planned: u32,
-    lanes: Vec<Lane>,
+    later: Vec<Planned>,
     rest: BinaryHeap<Reverse<Planned>>,
 }
 
 impl Agenda {
     pub const EMPTY: Agenda =
-        Agenda { next: NEVER, lane: 0, planned: 0, lanes: Vec::new(), rest: BinaryHeap::new() };
+        Agenda { next: u64::MAX, far: 0, planned: 0, later: Vec::new(), rest: BinaryHeap::new() };
+
+    /// When the next thing is due, or the end of time. While the unit is worked off, of what the wheel has not.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Plans a thing; if it is due while the wheel turns, there.
+    #[inline]
+    pub fn plan(&mut self, thing: u32, time: u64, wheel: Option<&mut Wheel>) {
+        self.planned += 1;
+        let planned = Planned { time, order: self.planned, thing };
+        match wheel {
+            Some(wheel) if time < wheel.end => wheel.put(planned),
+            _ => self.wait(planned),
+        }
+    }
 
     #[inline]
-    pub fn plan(&mut self, thing: u32, time: u64) {
-        if self.next == NEVER {
-            (self.next, self.lane, self.planned) = ((time, 0), 0, 0);
-            if self.lanes.is_empty() {
-                self.lanes.push(Lane::EMPTY);
-            }
-            self.lanes[0].push(Planned { time, order: 0, thing });
+    fn wait(&mut self, planned: Planned) {
+        self.next = self.next.min(planned.time);
+        match planned.time < self.far {
+            true => self.later.push(planned),
+            false => self.rest.push(Reverse(planned)),
+        }
+    }
+
+    /// Puts what is due before the wheel stops there; what is due a window later is not far.
+    #[inline]
+    pub fn open(&mut self, wheel: &mut Wheel) {
+        if self.planned >= MANY {
+            self.number_anew();
+        }
+        self.far = wheel.end + wheel.length;
+        if self.next >= wheel.end {
             return;
         }
-        self.planned = self.planned.checked_add(1).expect("fewer than 2^32 plans without a rest");
-        let planned = Planned { time, order: self.planned, thing };
-        // That whose last plan is closest before this one.
-        let (mut at, mut closest) = (usize::MAX, 0);
-        for (other, lane) in self.lanes.iter().enumerate() {
-            if lane.last <= time && lane.last >= closest {
-                (at, closest) = (other, lane.last);
+        let mut next = u64::MAX;
+        self.later.retain(|&planned| {
+            let waits = planned.time >= wheel.end;
+            match waits {
+                true => next = next.min(planned.time),
+                false => wheel.put(planned),
             }
+            waits
+        });
+        while let Some(&Reverse(planned)) = self.rest.peek() {
+            if planned.time >= wheel.end {
+                next = next.min(planned.time);
+                break;
+            }
+            self.rest.pop();
+            wheel.put(planned);
         }
-        if at == usize::MAX && self.lanes.len() < LANES {
-            at = self.lanes.len();
-            self.lanes.push(Lane::EMPTY);
-        }
-        match self.lanes.get_mut(at) {
-            Some(lane) => lane.push(planned),
-            None => self.rest.push(Reverse(planned)),
-        }
-        if time < self.next.0 {
-            (self.next, self.lane) = ((time, self.planned), at as u32);
+        self.next = next;
+    }
+
+    /// Numbers what waits from one on, in the same order.
+    #[cold]
+    fn number_anew(&mut self) {
+        let rest = std::mem::take(&mut self.rest).into_iter().map(|Reverse(planned)| planned);
+        let mut all: Vec<Planned> = self.later.drain(..).chain(rest).collect();
+        all.sort_unstable_by_key(|planned| planned.order);
+        self.planned = all.len() as u32;
+        for (order, planned) in (1..).zip(all) {
+            self.wait(Planned { order, ..planned });
         }
     }
 
-    /// Has its lanes fetched, of which a few are in use.
+    /// Has what waits fetched, of which little is due far later.
     #[inline]
-    pub fn fetch_lanes(&self) {
-        (0..3).for_each(|lane| fetch(&self.lanes, lane));
+    pub fn fetch_later(&self) {
+        fetch(&self.later, 0);
+        fetch(&self.later, 4);
     }
 
-    /// Has the first plans of its lanes fetched.
+    /// Some of what waits.
     #[inline]
-    pub fn fetch_firsts(&self) {
-        self.lanes.iter().for_each(|lane| fetch(&lane.plans, lane.done));
+    pub fn some(&self) -> impl Iterator<Item = u32> {
+        self.later.iter().take(4).map(|planned| planned.thing)
+    }
+}
+
+/// What the unit that is worked off does in a window.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    /// When the next thing is due, or the end of time.
+    next: u64,
+    /// When the window starts, how long it is, how long a part is as a power of two, and when the wheel stops,
+    /// which may be sooner than the window ends \[ps\].
+    starts: u64,
+    length: u64,
+    shift: u32,
+    end: u64,
+    /// The part in which the next thing is, and how many of its plans are done.
+    at: usize,
+    done: usize,
+    /// Parts with plans, one bit each; and words of those, one bit each.
+    filled: [u64; PARTS / WORD],
+    words: u64,
+    parts: Vec<Vec<Planned>>,
+}
+
+impl Wheel {
+    /// One for windows of a length \[ps\].
+    pub fn new(length: u64) -> Self {
+        Wheel {
+            next: u64::MAX,
+            starts: 0,
+            length,
+            shift: (length.next_power_of_two() / PARTS as u64).max(1).trailing_zeros(),
+            end: 0,
+            at: 0,
+            done: 0,
+            filled: [0; PARTS / WORD],
+            words: 0,
+            parts: vec![Vec::new(); PARTS],
+        }
     }
 
-    /// What is planned first in each lane.
+    /// Another unit's turn, or another window, of which what is before `end` is worked off. It is empty.
     #[inline]
-    pub fn firsts(&self) -> impl Iterator<Item = u32> {
-        self.lanes.iter().filter_map(|lane| lane.plans.get(lane.done)).map(|plan| plan.thing)
+    pub fn turn(&mut self, window: u64, end: u64) {
+        (self.starts, self.end) = (window * self.length, end);
     }
 
     /// When the next thing is due, or the end of time.
     #[inline]
     pub fn next(&self) -> u64 {
-        self.next.0
+        self.next
     }
 
     #[inline]
+    fn put(&mut self, planned: Planned) {
+        let at = (planned.time.saturating_sub(self.starts) >> self.shift) as usize % PARTS;
+        let part = &mut self.parts[at];
+        let mut place = part.len();
+        part.push(planned);
+        // What was planned before is done before, if it is due at one time.
+        while place > 0 && part[place - 1] > planned {
+            part[place] = part[place - 1];
+            place -= 1;
+        }
+        part[place] = planned;
+        self.filled[at / WORD] |= 1 << (at % WORD);
+        self.words |= 1 << (at / WORD);
+        if planned.time < self.next {
+            (self.next, self.at) = (planned.time, at);
+        }
+    }
+
+    /// The next thing.
+    #[inline]
     pub fn pop(&mut self) -> Option<u32> {
-        let next = match self.lanes.get_mut(self.lane as usize) {
-            Some(lane) => lane.pop()?,
-            None => self.rest.pop()?.0,
-        };
-        if let [lane] = &self.lanes[..] {
-            self.next = lane.first; // and nothing waits elsewhere
-            return Some(next.thing);
+        let part = &mut self.parts[self.at];
+        let next = part.get(self.done)?.thing;
+        self.done += 1;
+        if let Some(after) = part.get(self.done) {
+            self.next = after.time;
+            return Some(next);
         }
-        let rest = self.rest.peek().map_or(NEVER, |Reverse(rest)| (rest.time, rest.order));
-        (self.next, self.lane) = (rest, u32::MAX);
-        for (at, lane) in (0..).zip(&self.lanes) {
-            if lane.first < self.next {
-                (self.next, self.lane) = (lane.first, at);
-            }
+        part.clear();
+        self.done = 0;
+        let word = self.at / WORD;
+        self.filled[word] &= !(1 << (self.at % WORD));
+        if self.filled[word] == 0 {
+            self.words &= !(1 << word);
         }
-        Some(next.thing)
+        if self.words == 0 {
+            (self.next, self.at) = (u64::MAX, 0);
+            return Some(next);
+        }
+        let word = self.words.trailing_zeros() as usize;
+        self.at = word * WORD + self.filled[word].trailing_zeros() as usize;
+        self.next = self.parts[self.at][0].time;
+        Some(next)
     }
 }
 
@@ -176,24 +235,46 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is planned between what happens: by time, then as it was planned.
+        /// Whatever is planned while a window lasts and between windows, and wherever windows are cut: by time,
+        /// then as it was planned.
         #[test]
-        fn an_agenda_is_in_order(steps in prop::collection::vec((0u64..50, 0u32..4), 1..300)) {
-            let (mut agenda, mut sorted) = (Agenda::EMPTY, Vec::new());
-            for (thing, (ahead, pops)) in (0..).zip(steps) {
-                let now = sorted.first().map_or(0, |&(time, _)| time);
-                agenda.plan(thing, now + ahead);
-                sorted.push((now + ahead, thing));
+        fn an_agenda_is_in_order(
+            length in 1u64..5_000, cuts in prop::collection::vec(0u64..5_000, 1..8),
+            steps in prop::collection::vec((0u64..4, 0u64..6_000, prop::bool::ANY), 1..300),
+        ) {
+            let (mut agenda, mut wheel) = (Agenda::EMPTY, Wheel::new(length));
+            let (mut sorted, mut steps) = (Vec::new(), (0..).zip(steps));
+            let mut plan = |now: u64, agenda: &mut Agenda, wheel: Option<&mut Wheel>, sorted: &mut Vec<_>| {
+                let Some((thing, (far, ahead, more))) = steps.next() else { return false };
+                let time = now + [0, ahead % 8, ahead, ahead * 9][far as usize];
+                agenda.plan(thing, time, wheel);
+                sorted.push((time, thing));
                 sorted.sort_by_key(|&(time, _)| time);
-                for _ in 0..pops.min(sorted.len() as u32) {
+                more
+            };
+            let (mut until, mut turn) = (0, 0);
+            while plan(until, &mut agenda, None, &mut sorted) || !sorted.is_empty() {
+                let window = sorted[0].0.max(until) / length;
+                let cut = until + cuts[turn % cuts.len()];
+                let end = match until < cut && cut < (window + 1) * length {
+                    true => cut,
+                    false => (window + 1) * length,
+                };
+                turn += 1;
+                wheel.turn(window, end);
+                agenda.open(&mut wheel);
+                while wheel.next() != u64::MAX {
                     let (time, thing) = sorted.remove(0);
-                    prop_assert_eq!((agenda.next(), agenda.pop()), (time, Some(thing)));
+                    prop_assert_eq!((wheel.next(), wheel.pop()), (time, Some(thing)));
+                    prop_assert!(time < end);
+                    while plan(time, &mut agenda, Some(&mut wheel), &mut sorted) {}
                 }
+                let next = sorted.first().map_or(u64::MAX, |&(time, _)| time);
+                prop_assert!(next >= end);
+                prop_assert_eq!(agenda.next(), next);
+                until = end;
             }
-            for (time, thing) in sorted {
-                prop_assert_eq!((agenda.next(), agenda.pop()), (time, Some(thing)));
-            }
-            prop_assert_eq!((agenda.next(), agenda.pop()), (u64::MAX, None));
+            prop_assert_eq!(wheel.pop(), None);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is on its way to units of a shard, and what they plan; and mail to other shards.
 
-use crate::agenda::Agenda;
+use crate::agenda::{Agenda, Wheel};
 use crate::ahead::{fetch, fetch_end};
 use crate::layout::Place;
 use crate::mail::{Letter, Mail, NEAR, Sorted};
@@ -51,6 +51,7 @@ pub(crate) struct Transit {
     /// By unit: its group.
     pub groups: Vec<u8>,
     pub agendas: Vec<Agenda>,
+    pub wheel: Wheel,
     /// The window that is worked off, or the last one that was.
     pub window: u64,
     /// When the next one starts, and how long windows are \[ps\].
@@ -78,6 +79,7 @@ impl Transit {
             units: Vec::new(),
             groups: Vec::new(),
             agendas: Vec::new(),
+            wheel: Wheel::new(length),
             window: 0,
             next_starts: length,
             length,
@@ -160,7 +162,8 @@ impl Transit {
     #[inline]
     pub fn plan(&mut self, at: u32, thing: Thing, time: u64) {
         let unit = &mut self.units[at as usize];
-        self.agendas[unit.agenda as usize].plan(thing.id(), time);
+        let wheel = (at == self.current).then_some(&mut self.wheel);
+        self.agendas[unit.agenda as usize].plan(thing.id(), time, wheel);
         if at != self.current && time < unit.due.next {
             let group = usize::from(self.groups[at as usize]);
             self.calendars[group].list(at, &mut unit.due, time);

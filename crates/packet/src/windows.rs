@@ -119,12 +119,9 @@ impl Shard<'_> {
             fetch_whole(agendas, units[at as usize].agenda as usize);
         }
         if let Some(agenda) = list.get(4).and_then(|&at| agenda(at)) {
-            agenda.fetch_lanes();
+            agenda.fetch_later();
         }
         if let Some(&unit) = list.get(3) {
-            if let Some(agenda) = agenda(unit) {
-                agenda.fetch_firsts();
-            }
             for arrival in self.arrivals(unit, sorted) {
                 fetch(&self.pool.packets, arrival.packet() as usize);
             }
@@ -136,7 +133,7 @@ impl Shard<'_> {
         let packets = &self.pool.packets[..];
         if let Some(&at) = list.get(2) {
             let unit = &units[at as usize];
-            for at in agenda(at).into_iter().flat_map(Agenda::firsts).filter_map(Thing::link) {
+            for at in agenda(at).into_iter().flat_map(Agenda::some).filter_map(Thing::link) {
                 fetch(&self.links, at as usize);
                 fetch(&self.tallies, at as usize);
             }
@@ -155,7 +152,7 @@ impl Shard<'_> {
             }
         }
         if let Some(&at) = list.get(1) {
-            for at in agenda(at).into_iter().flat_map(Agenda::firsts).filter_map(Thing::link) {
+            for at in agenda(at).into_iter().flat_map(Agenda::some).filter_map(Thing::link) {
                 if let Some(link) = self.links.get(at as usize) {
                     fetch(packets, link.control.first() as usize);
                     fetch(packets, link.data.first() as usize);
@@ -202,18 +199,20 @@ impl Shard<'_> {
         end: u64,
     ) -> u64 {
         self.transit.current = at;
+        self.transit.wheel.turn(self.transit.window, end);
+        self.transit.agendas[agenda].open(&mut self.transit.wheel);
         let mut inbox = inbox.iter();
         let mut arrival = inbox.next();
         loop {
-            let planned = self.transit.agendas[agenda].next();
+            let planned = self.transit.wheel.next();
             match arrival {
                 Some(next) if next.time <= planned => {
                     self.enter(c, at, next.packet());
                     self.arrive(c, next.packet(), next.time);
                     arrival = inbox.next();
                 }
-                _ if planned < end => {
-                    let thing = self.transit.agendas[agenda].pop().expect("it was looked at");
+                _ if planned != u64::MAX => {
+                    let thing = self.transit.wheel.pop().expect("it was looked at");
                     self.counts.events += 1;
                     self.last = self.last.max(planned);
                     self.happen(c, Thing::of(thing), planned);
