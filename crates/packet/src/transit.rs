@@ -3,14 +3,16 @@
 use crate::agenda::{Agenda, Wheel};
 use crate::ahead::{fetch, fetch_end};
 use crate::layout::Place;
+use crate::link::Link;
 use crate::mail::{Letter, Mail, NEAR, Sorted};
 use crate::packet::{NONE, Packet, Pool};
 use crate::schedule::{Arrival, Calendar, Due};
 use crate::things::Thing;
 use std::ops::Range;
 
-/// Units that are worth fetching ahead: with fewer, what a shard holds is about what a core's cache does.
-const LARGE: usize = 1 << 10;
+/// With fewer bytes of units, links and packets than this nothing is fetched ahead: caches near a core hold
+/// most of that, and to ask for it costs more than it saves.
+const LARGE: usize = 5 << 19;
 
 /// What happens in order of time.
 #[derive(Debug)]
@@ -57,6 +59,8 @@ pub(crate) struct Transit {
     /// When the next one starts, and how long windows are \[ps\].
     next_starts: u64,
     pub length: u64,
+    /// It is worth its while to ask for memory ahead.
+    pub ahead: bool,
     /// By group.
     pub calendars: Vec<Calendar>,
     /// The unit that is worked off, if it has an agenda.
@@ -83,6 +87,7 @@ impl Transit {
             window: 0,
             next_starts: length,
             length,
+            ahead: false,
             calendars: Vec::new(),
             current: NONE,
             out: (0..shards).map(|_| Bag::EMPTY).collect(),
@@ -170,9 +175,11 @@ impl Transit {
         }
     }
 
-    /// A window begins.
-    pub fn begin(&mut self, window: u64) {
+    /// A window begins; so many packets were under way at once.
+    pub fn begin(&mut self, window: u64, packets: usize) {
         (self.window, self.next_starts) = (window, (window + 1) * self.length);
+        let units = self.units.len() * (size_of::<Unit>() + size_of::<Link>());
+        self.ahead = units + packets * size_of::<Packet>() > LARGE;
     }
 
     /// The units of a group.
@@ -211,7 +218,7 @@ impl Transit {
     pub fn read_mail(&mut self, group: usize, window: u64) {
         const TURN: usize = 8;
         let starts = window * self.length;
-        let ahead = self.is_large();
+        let ahead = self.ahead;
         let letters = self.mails[group].take(window);
         let Transit { units, calendars, .. } = self;
         let calendar = &mut calendars[group];
@@ -243,12 +250,6 @@ impl Transit {
             letters.clear();
             self.rooms.push(letters);
         }
-    }
-
-    /// Whether it is worth its while to fetch memory ahead: a small shard stays in the cache.
-    #[inline]
-    pub fn is_large(&self) -> bool {
-        self.units.len() > LARGE
     }
 
     /// When the next thing happens in a unit.
@@ -302,7 +303,7 @@ mod tests {
                 if until < cut && cut < end {
                     end = cut;
                 }
-                it.begin(window);
+                it.begin(window, 0);
                 // Any group comes first, and sends to others while they wait for their turn.
                 for group in 0..GROUPS as usize {
                     let list = it.open(group, end == (window + 1) * length, &mut sorted);

@@ -18,14 +18,13 @@ impl Shard<'_> {
     /// All that happens in a window before `end`.
     pub fn work(&mut self, c: &Common<'_>, window: u64, end: u64) {
         self.read_others_mail();
-        self.transit.begin(window);
+        self.transit.begin(window, self.pool.packets.len());
         let whole = end == (window + 1) * self.transit.length;
-        let ahead = self.transit.is_large();
         let mut sorted = std::mem::take(&mut self.sorted);
         for group in 0..self.transit.calendars.len() {
             let list = self.transit.open(group, whole, &mut sorted);
             for (turn, &at) in list.iter().enumerate() {
-                if ahead {
+                if self.transit.ahead {
                     self.fetch_ahead(&list[turn..], &sorted);
                 }
                 let range = sorted.range(at);
