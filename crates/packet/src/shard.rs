@@ -22,6 +22,7 @@ use std::collections::HashMap;
 
 /// See the head of this file.
 #[derive(Debug)]
+#[repr(align(128))] // no two threads write to one cache line, nor to two that are fetched together
 pub(crate) struct Shard<'a> {
     /// The links that its units send into.
     pub links: Vec<Link>,

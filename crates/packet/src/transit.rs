@@ -10,8 +10,8 @@ use crate::schedule::{Arrival, Calendar, Due};
 use crate::things::Thing;
 use std::ops::Range;
 
-/// With fewer bytes of units, links and packets than this nothing is fetched ahead: caches near a core hold
-/// most of that, and to ask for it costs more than it saves.
+/// With fewer bytes of units, links and packets than this, in all shards, nothing is fetched ahead: caches
+/// near a core hold most of that, and to ask for it costs more than it saves.
 const LARGE: usize = 5 << 19;
 
 /// What happens in order of time.
@@ -179,7 +179,8 @@ impl Transit {
     pub fn begin(&mut self, window: u64, packets: usize) {
         (self.window, self.next_starts) = (window, (window + 1) * self.length);
         let units = self.units.len() * (size_of::<Unit>() + size_of::<Link>());
-        self.ahead = units + packets * size_of::<Packet>() > LARGE;
+        let all = (units + packets * size_of::<Packet>()) * self.out.len();
+        self.ahead = all > LARGE;
     }
 
     /// The units of a group.
