@@ -18,7 +18,7 @@ const MANY: u32 = if cfg!(test) { 20 } else { 1 << 31 };
 
 /// What a unit planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Planned {
+struct Planned {
     time: u64,
     order: u32,
     thing: u32,

@@ -30,7 +30,7 @@ pub(crate) fn fetch_whole<T>(items: &[T], at: usize) {
     let _ = (items, at);
 }
 
-/// Something will be appended soon, behind so many more items than there are.
+/// Something will be appended soon, so many items behind the end.
 #[inline(always)]
 pub(crate) fn fetch_end<T>(items: &[T], more: usize) {
     #[cfg(target_arch = "x86_64")]
