@@ -7,6 +7,7 @@
 //! Checked against a sorted list, on random plans and windows.
 
 use crate::ahead::fetch;
+use crate::schedule;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -128,7 +129,7 @@ impl Agenda {
 
     /// Some of what waits.
     #[inline]
-    pub fn some(&self) -> impl Iterator<Item = u32> {
+    pub fn waiting(&self) -> impl Iterator<Item = u32> {
         self.later.iter().take(4).map(|planned| planned.thing)
     }
 }
@@ -160,7 +161,7 @@ impl Wheel {
             next: u64::MAX,
             starts: 0,
             length,
-            shift: (length.next_power_of_two() / PARTS as u64).max(1).trailing_zeros(),
+            shift: schedule::part(length, PARTS),
             end: 0,
             at: 0,
             done: 0,
@@ -184,7 +185,8 @@ impl Wheel {
 
     #[inline]
     fn put(&mut self, planned: Planned) {
-        let at = (planned.time.saturating_sub(self.starts) >> self.shift) as usize % PARTS;
+        debug_assert!((self.starts..self.end).contains(&planned.time));
+        let at = ((planned.time - self.starts) >> self.shift) as usize % PARTS;
         let part = &mut self.parts[at];
         let mut place = part.len();
         part.push(planned);

@@ -6,7 +6,7 @@
 //! Checked against what was posted, on random times, groups and windows (`transit.rs`).
 
 use crate::ahead::fetch_end;
-use crate::schedule::Arrival;
+use crate::schedule::{Arrival, part};
 use std::ops::Range;
 
 /// Windows after the one that is worked off that have lists. What arrives later is rare.
@@ -119,8 +119,7 @@ impl Sorted {
         self.first = units.start;
         self.ends.clear();
         self.ends.resize(units.len() * PARTS, 0);
-        // The narrowest parts that are a power of two long and no more than there may be.
-        let shift = (length.next_power_of_two() / PARTS as u64).max(1).trailing_zeros();
+        let shift = part(length, PARTS);
         let place = |letter: &Letter| {
             (letter.unit - units.start) as usize * PARTS + (letter.after >> shift) as usize
         };

@@ -108,6 +108,13 @@ fn spread(arrivals: &mut [Arrival], seed: u64) {
     arrivals.copy_from_slice(&sorted);
 }
 
+/// How long a part of a window of a length is, as a power of two \[ps\], if there are at most so many, a power
+/// of two.
+#[inline]
+pub(crate) fn part(length: u64, parts: usize) -> u32 {
+    (length.next_power_of_two() / parts as u64).max(1).trailing_zeros()
+}
+
 /// When a unit is due, and where it is listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {

@@ -72,7 +72,7 @@ pub(crate) struct Transit {
     /// Memory that letters had.
     rooms: Vec<Vec<Letter>>,
     /// By group: where its units begin; and where the last one's end.
-    pub begins: Vec<u32>,
+    begins: Vec<u32>,
 }
 
 impl Transit {

@@ -54,10 +54,9 @@ impl Shard<'_> {
     #[inline]
     fn work_off(&mut self, c: &Common<'_>, at: u32, arrivals: &mut [Arrival], end: u64) -> u64 {
         let unit = &mut self.transit.units[at as usize];
-        let (link, agenda) = (unit.link, unit.agenda);
         if unit.inbox.is_empty() {
             sort(arrivals, c.seed);
-            return self.work_arrivals(c, (at, link, agenda), arrivals, end);
+            return self.work_arrivals(c, at, arrivals, end);
         }
         let mut inbox = std::mem::take(&mut unit.inbox);
         inbox.extend_from_slice(arrivals);
@@ -66,7 +65,7 @@ impl Shard<'_> {
             Some(last) if last.time >= end => inbox.partition_point(|arrival| arrival.time < end),
             _ => inbox.len(),
         };
-        let next = self.work_arrivals(c, (at, link, agenda), &inbox[..due], end);
+        let next = self.work_arrivals(c, at, &inbox[..due], end);
         let left = inbox.len() - due;
         let next = if left > 0 { next.min(inbox[due].time) } else { next };
         if due > 0 {
@@ -77,19 +76,14 @@ impl Shard<'_> {
         next
     }
 
-    /// The same with what arrives before `end`, in order of time, at a unit with one link or an agenda.
+    /// The same with what arrives before `end`, in order of time.
     #[inline]
-    fn work_arrivals(
-        &mut self,
-        c: &Common<'_>,
-        (at, link, agenda): (u32, u32, u32),
-        arrivals: &[Arrival],
-        end: u64,
-    ) -> u64 {
+    fn work_arrivals(&mut self, c: &Common<'_>, at: u32, arrivals: &[Arrival], end: u64) -> u64 {
         self.counts.events += arrivals.len() as u64;
         if let Some(arrival) = arrivals.last() {
             self.last = self.last.max(arrival.time);
         }
+        let Unit { link, agenda, .. } = self.transit.units[at as usize];
         match link {
             NONE => self.work_unit(c, at, agenda as usize, arrivals, end),
             _ => self.work_port(c, link, arrivals, end),
@@ -114,6 +108,8 @@ impl Shard<'_> {
         }
         let agendas = &self.transit.agendas[..];
         let agenda = |at: u32| agendas.get(units[at as usize].agenda as usize);
+        let planned_links =
+            |at: u32| agenda(at).into_iter().flat_map(Agenda::waiting).filter_map(Thing::link);
         if let Some(&at) = list.get(5) {
             fetch_whole(agendas, units[at as usize].agenda as usize);
         }
@@ -132,7 +128,7 @@ impl Shard<'_> {
         let packets = &self.pool.packets[..];
         if let Some(&at) = list.get(2) {
             let unit = &units[at as usize];
-            for at in agenda(at).into_iter().flat_map(Agenda::some).filter_map(Thing::link) {
+            for at in planned_links(at) {
                 fetch(&self.links, at as usize);
                 fetch(&self.tallies, at as usize);
             }
@@ -151,7 +147,7 @@ impl Shard<'_> {
             }
         }
         if let Some(&at) = list.get(1) {
-            for at in agenda(at).into_iter().flat_map(Agenda::some).filter_map(Thing::link) {
+            for at in planned_links(at) {
                 if let Some(link) = self.links.get(at as usize) {
                     fetch(packets, link.control.first() as usize);
                     fetch(packets, link.data.first() as usize);
