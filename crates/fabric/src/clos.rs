@@ -86,11 +86,35 @@ struct Port {
     tor: u32,
 }
 
+/// Links up that were laid one after the other, so that the first one names all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    first: u32,
+    len: u32,
+}
+
+impl Row {
+    /// One more, which comes right behind the others.
+    fn push(&mut self, link: LinkId) {
+        if self.len == 0 {
+            self.first = link.0;
+        }
+        assert_eq!(self.at(self.len), link, "a row has no gap");
+        self.len += 1;
+    }
+
+    /// A duplex link is two: that up, and that down.
+    #[inline]
+    fn at(self, index: u32) -> LinkId {
+        LinkId(self.first + 2 * index)
+    }
+}
+
 /// A switch of the first tier: one uplink to each aggregation switch it reaches, or one bundle.
 #[derive(Clone, Debug)]
 struct Tor {
     pod: u32,
-    up: Vec<LinkId>,
+    up: Row,
 }
 
 /// What the fullest switches of a tree have below them.
@@ -102,10 +126,11 @@ struct Full {
     tors: usize,
 }
 
-/// For each aggregation switch its links to the cores; none with two tiers.
+/// For one aggregation switch after the other its links to so many cores; none with two tiers.
 #[derive(Clone, Debug, Default)]
 struct Pod {
-    up: Vec<Vec<LinkId>>,
+    up: Row,
+    cores: u32,
 }
 
 /// NICs in the order in which they fill switches, one list a rail, all lists equally long. A switch
@@ -174,7 +199,7 @@ impl Clos {
         let mut aggregation: Vec<(NodeId, Vec<(u64, u32)>)> = Vec::new();
         for hosts in tors {
             let node = wires.switch([format!("{tor}{}", self.tors.len())], 1);
-            let mut tor = Tor { pod: self.pods.len() as u32, up: vec![] };
+            let mut tor = Tor { pod: self.pods.len() as u32, up: Row::default() };
             for &nic in *hosts {
                 let up = wires.duplex(wires.nic(nic), node, cable(0, spec.link_bps.bps(), 1));
                 self.ports[nic.index()] = Some(Port { up, tor: self.tors.len() as u32 });
@@ -207,16 +232,15 @@ impl Clos {
                 if j == cores.len() {
                     cores.push(vec![]);
                 }
-                let mut links = Vec::with_capacity(up.len());
+                pod.cores = up.len() as u32;
                 for (c, &(rate, lanes)) in up.iter().enumerate() {
                     if c == cores[j].len() {
                         let names = named("core", j * full.tors + c, most * full.tors);
                         cores[j].push(wires.switch(names, 3));
                     }
-                    links.push(wires.duplex(*node, cores[j][c], cable(2, rate, lanes)));
+                    pod.up.push(wires.duplex(*node, cores[j][c], cable(2, rate, lanes)));
                     uplinks_bps[1] += u128::from(rate);
                 }
-                pod.up.push(links);
             }
         }
         self.pods.push(pod);
@@ -229,25 +253,28 @@ impl Clos {
     }
 
     /// How many paths two ToRs have: so many uplinks, and for each so many cores.
-    fn ways(&self, a: u32, b: u32) -> (usize, usize) {
+    fn ways(&self, a: u32, b: u32) -> (u32, u32) {
         let (a, b) = (&self.tors[a as usize], &self.tors[b as usize]);
         // With ECMP all ToRs have as many uplinks, and all pods; with ideal splitting all have one.
-        let cores = if a.pod == b.pod { 1 } else { self.pods[a.pod as usize].up[0].len() };
-        (a.up.len(), cores)
+        let cores = if a.pod == b.pod { 1 } else { self.pods[a.pod as usize].cores };
+        (a.up.len, cores)
     }
 
     /// Appends the links between two NICs, by an uplink and a core.
-    fn links(&self, (from, to): (Port, Port), (j, core): (usize, usize), path: &mut Vec<LinkId>) {
+    fn links(&self, (from, to): (Port, Port), (j, core): (u32, u32), path: &mut Vec<LinkId>) {
         let (first, last) = (from.up, back(to.up));
         if from.tor == to.tor {
             return path.extend_from_slice(&[first, last]);
         }
         let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
-        let (up, down) = (a.up[j], back(b.up[j]));
+        let (up, down) = (a.up.at(j), back(b.up.at(j)));
         if a.pod == b.pod {
             return path.extend_from_slice(&[first, up, down, last]);
         }
-        let to_core = |tor: &Tor| self.pods[tor.pod as usize].up[j][core];
+        let to_core = |tor: &Tor| {
+            let pod = &self.pods[tor.pod as usize];
+            pod.up.at(j * pod.cores + core)
+        };
         path.extend_from_slice(&[first, up, to_core(a), back(to_core(b)), down, last]);
     }
 }
@@ -268,7 +295,8 @@ impl Switches for Clos {
         }
         let mut choice = Choice::new(source.0, destination.0, key);
         let (aggregations, cores) = self.ways(from.tor, to.tor);
-        self.links((from, to), (choice.of(aggregations), choice.of(cores)), path);
+        let chosen = (choice.of(aggregations as usize) as u32, choice.of(cores as usize) as u32);
+        self.links((from, to), chosen, path);
         Ok(())
     }
 
@@ -278,14 +306,13 @@ impl Switches for Clos {
             return 1;
         }
         let (aggregations, cores) = self.ways(from.tor, to.tor);
-        (aggregations * cores) as u32
+        aggregations * cores
     }
 
     /// Neighbouring indices part at the first switch.
     fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
         let (Some(from), Some(to)) = (self.port(source), self.port(destination)) else { return };
         let (aggregations, cores) = self.ways(from.tor, to.tor);
-        let index = index as usize;
         self.links((from, to), (index % aggregations, index / aggregations % cores), path);
     }
 }

@@ -7,6 +7,7 @@
 //! Checked against a sorted list, on random plans and windows.
 
 use crate::ahead::fetch;
+use crate::packet::NONE;
 use crate::schedule;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -134,7 +135,8 @@ impl Agenda {
     }
 }
 
-/// What the unit that is worked off does in a window.
+/// What the unit that is worked off does in a window. Few things wait at once: they stand in one small room, those
+/// of a part in order, each naming the next one, which keeps them in the cache nearest to a core.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// When the next thing is due, or the end of time.
@@ -145,13 +147,17 @@ pub(crate) struct Wheel {
     length: u64,
     shift: u32,
     end: u64,
-    /// The part in which the next thing is, and how many of its plans are done.
+    /// The part in which the next thing is.
     at: usize,
-    done: usize,
     /// Parts with plans, one bit each; and words of those, one bit each.
     filled: [u64; PARTS / WORD],
     words: u64,
-    parts: Vec<Vec<Planned>>,
+    /// By part, if it has any: the places of its first plan and of its last one.
+    ends: Vec<[u32; 2]>,
+    /// Plans, and the place of the next one of the same part.
+    plans: Vec<(Planned, u32)>,
+    /// Places that are free.
+    free: Vec<u32>,
 }
 
 impl Wheel {
@@ -164,10 +170,11 @@ impl Wheel {
             shift: schedule::part(length, PARTS),
             end: 0,
             at: 0,
-            done: 0,
             filled: [0; PARTS / WORD],
             words: 0,
-            parts: vec![Vec::new(); PARTS],
+            ends: vec![[NONE; 2]; PARTS],
+            plans: Vec::new(),
+            free: Vec::new(),
         }
     }
 
@@ -187,34 +194,62 @@ impl Wheel {
     fn put(&mut self, planned: Planned) {
         debug_assert!((self.starts..self.end).contains(&planned.time));
         let at = ((planned.time - self.starts) >> self.shift) as usize % PARTS;
-        let part = &mut self.parts[at];
-        let mut place = part.len();
-        part.push(planned);
-        // What was planned before is done before, if it is due at one time.
-        while place > 0 && part[place - 1] > planned {
-            part[place] = part[place - 1];
-            place -= 1;
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.plans[place as usize] = (planned, NONE);
+                place
+            }
+            None => {
+                self.plans.push((planned, NONE));
+                self.plans.len() as u32 - 1
+            }
+        };
+        let bit = 1 << (at % WORD);
+        if self.filled[at / WORD] & bit == 0 {
+            self.filled[at / WORD] |= bit;
+            self.words |= 1 << (at / WORD);
+            self.ends[at] = [place; 2];
+        } else {
+            self.put_among(at, place);
         }
-        part[place] = planned;
-        self.filled[at / WORD] |= 1 << (at % WORD);
-        self.words |= 1 << (at / WORD);
         if planned.time < self.next {
             (self.next, self.at) = (planned.time, at);
+        }
+    }
+
+    /// Puts a plan into a part with others. What was planned before is done before, if it is due at one time.
+    fn put_among(&mut self, at: usize, place: u32) {
+        let (planned, [first, last]) = (self.plans[place as usize].0, self.ends[at]);
+        if planned > self.plans[last as usize].0 {
+            self.plans[last as usize].1 = place;
+            self.ends[at][1] = place;
+            return;
+        }
+        let (mut before, mut behind) = (NONE, first);
+        while self.plans[behind as usize].0 < planned {
+            (before, behind) = (behind, self.plans[behind as usize].1);
+        }
+        self.plans[place as usize].1 = behind;
+        match before {
+            NONE => self.ends[at][0] = place,
+            _ => self.plans[before as usize].1 = place,
         }
     }
 
     /// The next thing.
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
-        let part = &mut self.parts[self.at];
-        let next = part.get(self.done)?.thing;
-        self.done += 1;
-        if let Some(after) = part.get(self.done) {
-            self.next = after.time;
-            return Some(next);
+        if self.next == u64::MAX {
+            return None;
         }
-        part.clear();
-        self.done = 0;
+        let place = self.ends[self.at][0];
+        let (Planned { thing, .. }, behind) = self.plans[place as usize];
+        self.free.push(place);
+        if behind != NONE {
+            self.ends[self.at][0] = behind;
+            self.next = self.plans[behind as usize].0.time;
+            return Some(thing);
+        }
         let word = self.at / WORD;
         self.filled[word] &= !(1 << (self.at % WORD));
         if self.filled[word] == 0 {
@@ -222,12 +257,12 @@ impl Wheel {
         }
         if self.words == 0 {
             (self.next, self.at) = (u64::MAX, 0);
-            return Some(next);
+            return Some(thing);
         }
         let word = self.words.trailing_zeros() as usize;
         self.at = word * WORD + self.filled[word].trailing_zeros() as usize;
-        self.next = self.parts[self.at][0].time;
-        Some(next)
+        self.next = self.plans[self.ends[self.at][0] as usize].0.time;
+        Some(thing)
     }
 }
 
