@@ -106,6 +106,7 @@ impl Row {
     /// A duplex link is two: that up, and that down.
     #[inline]
     fn at(self, index: u32) -> LinkId {
+        debug_assert!(index <= self.len);
         LinkId(self.first + 2 * index)
     }
 }
