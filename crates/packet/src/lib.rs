@@ -46,6 +46,7 @@ mod sender;
 mod settings;
 mod shard;
 mod silence;
+mod soon;
 mod spec;
 mod steering;
 mod switch;

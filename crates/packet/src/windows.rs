@@ -1,18 +1,12 @@
 //! A window of a shard: units one after the other, each with all that happens in it before the window ends.
 
-use crate::agenda::Agenda;
-use crate::ahead::{fetch, fetch_whole};
 use crate::common::Common;
 use crate::layout::Place;
-use crate::mail::Sorted;
-use crate::packet::{NONE, Packet};
+use crate::packet::NONE;
 use crate::schedule::{Arrival, sort};
 use crate::shard::Shard;
 use crate::things::Thing;
 use crate::transit::Unit;
-
-/// Of so many packets at a server it is asked what they are about.
-const HOST: usize = 4;
 
 impl Shard<'_> {
     /// All that happens in a window before `end`.
@@ -88,100 +82,6 @@ impl Shard<'_> {
             NONE => self.work_unit(c, at, agenda as usize, arrivals, end),
             _ => self.work_port(c, link, arrivals, end),
         }
-    }
-
-    /// Has the memory of the units fetched that come after the first of these: units first, then what
-    /// arrives there, then the packets, then what a server looks up for these and the second one that a port
-    /// has waiting.
-    #[inline]
-    fn fetch_ahead(&self, list: &[u32], sorted: &Sorted) {
-        let units = &self.transit.units;
-        if let Some(&far) = list.get(10) {
-            fetch(units, far as usize);
-        }
-        if let Some(&unit) = list.get(6) {
-            let Unit { inbox, link, .. } = &units[unit as usize];
-            fetch(&self.links, *link as usize);
-            fetch(inbox, 0);
-            fetch(inbox, 4);
-            fetch(inbox, 8);
-        }
-        let agendas = &self.transit.agendas[..];
-        let agenda = |at: u32| agendas.get(units[at as usize].agenda as usize);
-        let planned_links =
-            |at: u32| agenda(at).into_iter().flat_map(Agenda::waiting).filter_map(Thing::link);
-        if let Some(&at) = list.get(5) {
-            fetch_whole(agendas, units[at as usize].agenda as usize);
-        }
-        if let Some(agenda) = list.get(4).and_then(|&at| agenda(at)) {
-            agenda.fetch_later();
-        }
-        if let Some(&unit) = list.get(3) {
-            for arrival in self.arrivals(unit, sorted) {
-                fetch(&self.pool.packets, arrival.packet() as usize);
-            }
-            if let Some(link) = self.links.get(units[unit as usize].link as usize) {
-                fetch(&self.pool.packets, link.control.first() as usize);
-                fetch(&self.pool.packets, link.data.first() as usize);
-            }
-        }
-        let packets = &self.pool.packets[..];
-        if let Some(&at) = list.get(2) {
-            let unit = &units[at as usize];
-            for at in planned_links(at) {
-                fetch(&self.links, at as usize);
-                fetch(&self.tallies, at as usize);
-            }
-            for packet in self.at_host(at, sorted) {
-                match packet.is_control() {
-                    true => fetch_whole(&self.senders, packet.from as usize),
-                    false => fetch_whole(&self.receivers, packet.to as usize),
-                }
-            }
-            if let Some(link) = self.links.get(unit.link as usize) {
-                for queue in [link.control, link.data] {
-                    if let Some(first) = packets.get(queue.first() as usize) {
-                        fetch(packets, first.next as usize);
-                    }
-                }
-            }
-        }
-        if let Some(&at) = list.get(1) {
-            for at in planned_links(at) {
-                if let Some(link) = self.links.get(at as usize) {
-                    fetch(packets, link.control.first() as usize);
-                    fetch(packets, link.data.first() as usize);
-                }
-            }
-            for packet in self.at_host(at, sorted) {
-                if packet.is_control() {
-                    if let Some(sender) = self.senders.get(packet.from as usize) {
-                        fetch_whole(&self.messages, sender.message as usize);
-                    }
-                } else if let Some(receiver) = self.receivers.get(packet.to as usize) {
-                    fetch_whole(&self.inbounds, receiver.inbound as usize);
-                    fetch(&self.pullers, receiver.puller as usize);
-                    fetch(&receiver.seen, packet.seq as usize / 64);
-                }
-            }
-        }
-    }
-
-    /// What arrives at a unit, or most of it.
-    #[inline]
-    fn arrivals<'u>(&'u self, unit: u32, sorted: &'u Sorted) -> &'u [Arrival] {
-        match &sorted.arrivals[sorted.range(unit)] {
-            [] => &self.transit.units[unit as usize].inbox,
-            arrivals => arrivals,
-        }
-    }
-
-    /// The first packets that arrive at a unit that is a server.
-    #[inline]
-    fn at_host<'u>(&'u self, at: u32, sorted: &'u Sorted) -> impl Iterator<Item = &'u Packet> + 'u {
-        let host = if self.transit.units[at as usize].link == NONE { HOST } else { 0 };
-        let arrivals = self.arrivals(at, sorted).iter().take(host);
-        arrivals.filter_map(|arrival| self.pool.packets.get(arrival.packet() as usize))
     }
 
     /// Any other unit: what arrives and what it has planned. When it has planned something next.
