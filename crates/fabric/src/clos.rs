@@ -233,7 +233,6 @@ impl Clos {
                 if j == cores.len() {
                     cores.push(vec![]);
                 }
-                pod.cores = up.len() as u32;
                 for (c, &(rate, lanes)) in up.iter().enumerate() {
                     if c == cores[j].len() {
                         let names = named("core", j * full.tors + c, most * full.tors);
@@ -243,6 +242,8 @@ impl Clos {
                     uplinks_bps[1] += u128::from(rate);
                 }
             }
+            // All aggregation switches have as many.
+            pod.cores = pod.up.len / aggregation.len() as u32;
         }
         self.pods.push(pod);
     }

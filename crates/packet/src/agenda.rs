@@ -8,6 +8,7 @@
 
 use crate::ahead::fetch;
 use crate::packet::NONE;
+use crate::places::keep;
 use crate::schedule;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -194,16 +195,7 @@ impl Wheel {
     fn put(&mut self, planned: Planned) {
         debug_assert!((self.starts..self.end).contains(&planned.time));
         let at = ((planned.time - self.starts) >> self.shift) as usize % PARTS;
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.plans[place as usize] = (planned, NONE);
-                place
-            }
-            None => {
-                self.plans.push((planned, NONE));
-                self.plans.len() as u32 - 1
-            }
-        };
+        let place = keep(&mut self.plans, &mut self.free, (planned, NONE));
         let bit = 1 << (at % WORD);
         if self.filled[at / WORD] & bit == 0 {
             self.filled[at / WORD] |= bit;

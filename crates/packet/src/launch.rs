@@ -4,25 +4,12 @@ use crate::conn::{Conn, Flow, Inbound, Message};
 use crate::halves::{Receiver, Sender};
 use crate::layout::Place;
 use crate::packet::NONE;
+use crate::places::keep;
 use crate::run::Run;
 use crate::transport::AnyTransport;
 use lightloom_engine::{EngineError, Sending};
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
-
-/// Puts something at a free place, or at a new one.
-fn keep<T>(all: &mut Vec<T>, free: &mut Vec<u32>, what: T) -> u32 {
-    match free.pop() {
-        Some(at) => {
-            all[at as usize] = what;
-            at
-        }
-        None => {
-            all.push(what);
-            all.len() as u32 - 1
-        }
-    }
-}
 
 impl Run<'_> {
     /// Makes the connections of a phase; their ids are appended to `order`, from the index returned.

@@ -34,6 +34,7 @@ mod net;
 mod overflow;
 mod packet;
 mod pauses;
+mod places;
 mod port;
 mod receiver;
 mod report;

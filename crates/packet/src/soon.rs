@@ -17,7 +17,7 @@ impl Shard<'_> {
     /// For the units that come after the first of these; of a port's queue also the second packet.
     #[inline]
     pub(crate) fn fetch_ahead(&self, list: &[u32], sorted: &Sorted) {
-        let units = &self.transit.units;
+        let (units, packets) = (&self.transit.units, &self.pool.packets[..]);
         if let Some(&far) = list.get(10) {
             fetch(units, far as usize);
         }
@@ -40,14 +40,13 @@ impl Shard<'_> {
         }
         if let Some(&unit) = list.get(3) {
             for arrival in self.arrivals(unit, sorted) {
-                fetch(&self.pool.packets, arrival.packet() as usize);
+                fetch(packets, arrival.packet() as usize);
             }
             if let Some(link) = self.links.get(units[unit as usize].link as usize) {
-                fetch(&self.pool.packets, link.control.first() as usize);
-                fetch(&self.pool.packets, link.data.first() as usize);
+                fetch(packets, link.control.first() as usize);
+                fetch(packets, link.data.first() as usize);
             }
         }
-        let packets = &self.pool.packets[..];
         if let Some(&at) = list.get(2) {
             let unit = &units[at as usize];
             for at in planned_links(at) {
